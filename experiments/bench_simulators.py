@@ -102,32 +102,21 @@ def landing(balls: Balls, lanes: int, late: float) -> tuple[np.ndarray, np.ndarr
 # %%
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
-
-    Attributes:
-        speed: simulated steps per second of all copies together.
-        compilation: seconds.
-        memory: MiB.
-        contacts: closed in a copy, in the mean.
-        residual: what pushing contacts do not explain of a step, over h g.
-        penetration: deepest, in radii.
-        gained: energy, over that at the start.
-        note: why there is no figure, or what is wrong with it.
-    """
+    """One line of the table."""
 
     scene: str
     batch: int
     simulator: str
     dtype: str
     what: str
-    speed: float = np.nan
-    compilation: float = np.nan
-    memory: float = np.nan
-    contacts: float = np.nan
-    residual: float = np.nan
-    penetration: float = np.nan
-    gained: float = np.nan
-    note: str = ""
+    speed: float = np.nan  # simulated steps per second of all copies together
+    compilation: float = np.nan  # seconds
+    memory: float = np.nan  # MiB
+    contacts: float = np.nan  # closed in a copy, in the mean
+    residual: float = np.nan  # what pushing contacts do not explain of a step, over h g
+    penetration: float = np.nan  # deepest, in radii
+    gained: float = np.nan  # energy, over that at the start
+    note: str = ""  # why there is no figure, or what is wrong with it
 
     def __str__(self):
         figures = (

@@ -37,24 +37,16 @@ SIGMAS = 2.0
 
 @dataclass(frozen=True)
 class Row:
-    """One recording, by hand and by diffcontact.
+    """One recording, by hand and by diffcontact."""
 
-    Attributes:
-        name: of the recording and what is sought.
-        hand, error: by hand.
-        ours, low, high: by diffcontact.
-        explains: the verdict.
-        seconds: of processor time, by hand and by diffcontact.
-    """
-
-    name: str
-    hand: float
+    name: str  # of the recording and what is sought
+    hand: float  # hand, error: by hand
     error: float
-    ours: float
+    ours: float  # ours, low, high: by diffcontact
     low: float
     high: float
-    explains: str
-    seconds: tuple[float, float]
+    explains: str  # the verdict
+    seconds: tuple[float, float]  # of processor time, by hand and by diffcontact
 
     @property
     def agrees(self) -> bool:

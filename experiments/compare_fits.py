@@ -49,38 +49,24 @@ ARRIVED = 1.5
 
 @dataclass(frozen=True)
 class Found:
-    """The end of one fit.
+    """The end of one fit."""
 
-    Attributes:
-        seconds: of processor time.
-        evaluations: simulations, those for differences included, or Jacobians of ours.
-        misfit: 2 cost per degree of freedom.
-        e: the restitution found.
-    """
-
-    seconds: float
-    evaluations: int
-    misfit: float
-    e: float
+    seconds: float  # of processor time
+    evaluations: int  # simulations, those for differences included, or Jacobians of ours
+    misfit: float  # 2 cost per degree of freedom
+    e: float  # the restitution found
 
 
 @dataclass(frozen=True)
 class Row:
-    """One way on one problem: medians over the repetitions that arrived, or over all where none did.
+    """One way on one problem: medians over the repetitions that arrived, or over all where none did."""
 
-    Attributes:
-        arrived: how many did.
-        compile: what the first fit took longer than the others [s].
-        seconds, evaluations, misfit: as of `Found`.
-        error: of the restitution, in absolute value.
-    """
-
-    arrived: int
-    compile: float
-    seconds: float
+    arrived: int  # how many did
+    compile: float  # what the first fit took longer than the others [s]
+    seconds: float  # seconds, evaluations, misfit: as of `Found`
     evaluations: float
     misfit: float
-    error: float
+    error: float  # of the restitution, in absolute value
 
 
 # %% [markdown]

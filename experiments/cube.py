@@ -70,17 +70,11 @@ def write_tosses(file: Path, folder: Path, every: int = 1) -> list[Path]:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far predicted tosses (n,) are from the measured ones.
+    """How far predicted tosses (n,) are from the measured ones."""
 
-    Attributes:
-        place: mean distance of the centres, in sides of the cube.
-        angle: mean angle between the orientations [degrees].
-        status: of the simulation.
-    """
-
-    place: np.ndarray
-    angle: np.ndarray
-    status: np.ndarray
+    place: np.ndarray  # mean distance of the centres, in sides of the cube
+    angle: np.ndarray  # mean angle between the orientations [degrees]
+    status: np.ndarray  # of the simulation
 
     def __str__(self) -> str:
         fine = np.mean(self.status == 0)

@@ -146,20 +146,13 @@ def best_impulse(bounces: Bounces) -> np.ndarray:
 # %%
 @dataclass(frozen=True)
 class Outcome:
-    """What one law makes of the impacts.
+    """What one law makes of the impacts."""
 
-    Attributes:
-        theta, error: (2,) e and mu, and their standard errors.
-        misses: (n, 3) measured minus predicted velocity after the impact, scaled [m/s].
-        left_out: (n,) length of the miss of each impact by a fit to the others [m/s].
-        aic: Akaike's criterion for equal and independent errors of all components.
-    """
-
-    theta: np.ndarray
+    theta: np.ndarray  # theta, error: (2,) e and mu, and their standard errors
     error: np.ndarray
-    misses: np.ndarray
-    left_out: np.ndarray
-    aic: float
+    misses: np.ndarray  # (n, 3) measured minus predicted velocity after the impact, scaled [m/s]
+    left_out: np.ndarray  # (n,) length of the miss of each impact by a fit to the others [m/s]
+    aic: float  # Akaike's criterion for equal and independent errors of all components
 
 
 def fitted(law: str, bounces: Bounces) -> Outcome:

@@ -39,14 +39,10 @@ def absent(say: Callable[[str], None]) -> list[str]:
 
 @dataclass(frozen=True)
 class Balls:
-    """Spheres of 10 cm and 1 kg in the unit box, e = 0.
+    """Spheres of 10 cm and 1 kg in the unit box, e = 0."""
 
-    Attributes:
-        count: how many.
-        cell: edge of the cells by which diffcontact finds out who is near [m]; None: it looks at all pairs.
-    """
-
-    count: int
+    count: int  # how many
+    # cell: edge of the cells by which diffcontact finds out who is near [m]; None: it looks at all pairs
     cell: float | None = None
     radius: float = 0.1
     gravity: float = -9.81
@@ -65,18 +61,12 @@ class Balls:
 
 @dataclass(frozen=True)
 class Simulator:
-    """A simulator with a model and a step of its own.
+    """A simulator with a model and a step of its own."""
 
-    Attributes:
-        end: (q0, u0, steps) -> (q, u), the state so many steps later. One lane, (d,), where `traced`; else lanes
-            (n, d).
-        path: (q0, u0, steps) -> (q, u), (steps + 1, d), all the states on the way; lanes as in `end`.
-        memory: None, or () -> bytes that a simulator outside JAX has in use.
-    """
-
+    # end: (q0, u0, steps) -> (q, u), the state so many steps later. One lane, (d,), where `traced`; else lanes (n, d)
     end: Callable
-    path: Callable
-    memory: Callable[[], int] | None = None
+    path: Callable  # (q0, u0, steps) -> (q, u), (steps + 1, d), all the states on the way; lanes as in `end`
+    memory: Callable[[], int] | None = None  # None, or () -> bytes that a simulator outside JAX has in use
 
     @property
     def traced(self) -> bool:

@@ -53,24 +53,15 @@ jax.config.update("jax_enable_x64", True)
 # %%
 @dataclass(frozen=True)
 class Example:
-    """An example of theirs.
+    """An example of theirs."""
 
-    Attributes:
-        file: its reference file.
-        columns: where the file has q and u, each (d,).
-        h: their step [s]; 0 where events are found.
-        system, start: the equations and the first state q, u.
-        text: rows of that file, t, q and u, with a semicolon between two.
-        steps: of ours until the last row.
-    """
-
-    file: str
-    columns: tuple[list[int], list[int]]
-    h: float
-    system: dc.System
+    file: str  # its reference file
+    columns: tuple[list[int], list[int]]  # where the file has q and u, each (d,)
+    h: float  # their step [s]; 0 where events are found
+    system: dc.System  # system, start: the equations and the first state q, u
     start: tuple
-    text: str
-    steps: int
+    text: str  # rows of that file, t, q and u, with a semicolon between two
+    steps: int  # of ours until the last row
 
     @property
     def rows(self) -> np.ndarray:

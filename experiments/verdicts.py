@@ -81,24 +81,15 @@ ANSWERS = ("yes", "partly", "no")
 # %%
 @dataclass(frozen=True)
 class Family:
-    """A fit, and measurements that suit it or do not.
+    """A fit, and measurements that suit it or do not."""
 
-    Attributes:
-        base: what the replicas repeat.
-        seen: per run, (n, k) what is measured but for the noise.
-        sought: name of a parameter -> what it is in truth.
-        noise, correlation: one standard deviation, and of neighbours.
-        words: one of them must be in a reason; none where nothing is wrong.
-        far: samples that are far off.
-    """
-
-    base: FitResult
-    seen: Sequence[np.ndarray]
-    sought: Mapping[str, Any]
-    noise: float
-    words: tuple[str, ...] = ()
+    base: FitResult  # what the replicas repeat
+    seen: Sequence[np.ndarray]  # per run, (n, k) what is measured but for the noise
+    sought: Mapping[str, Any]  # name of a parameter -> what it is in truth
+    noise: float  # noise, correlation: one standard deviation, and of neighbours
+    words: tuple[str, ...] = ()  # one of them must be in a reason; none where nothing is wrong
     correlation: float = 0.0
-    far: int = 0
+    far: int = 0  # samples that are far off
 
     def results(self, replicas: int, seed: int = 0) -> list[FitResult]:
         """The replicas, fitted."""
@@ -121,21 +112,14 @@ def coloured(rng: np.random.Generator, shape: tuple[int, ...], phi: float) -> np
 
 @dataclass(frozen=True)
 class Count:
-    """Of the replicas of a family.
+    """Of the replicas of a family."""
 
-    Attributes:
-        explains: how many verdicts are "yes", "partly" and "no".
-        named: in how many a reason names the fault.
-        taken: in how many "yes" a sentence says what was taken as right.
-        held: per element of what is sought, of how many of these the interval holds the truth.
-        bias: per element, median estimate minus truth, in standard errors of the median.
-    """
-
-    explains: tuple[int, ...]
-    named: int
-    taken: int
+    explains: tuple[int, ...]  # how many verdicts are "yes", "partly" and "no"
+    named: int  # in how many a reason names the fault
+    taken: int  # in how many "yes" a sentence says what was taken as right
+    # held: per element of what is sought, of how many of these the interval holds the truth
     held: Mapping[str, tuple[int, ...]]
-    bias: Mapping[str, float]
+    bias: Mapping[str, float]  # per element, median estimate minus truth, in standard errors of the median
 
     @property
     def covered(self) -> float:

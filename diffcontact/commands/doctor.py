@@ -184,12 +184,7 @@ def _projections(count: int) -> tuple[tuple[jax.Array, ...], np.ndarray]:
 
 def _ball(theta) -> Any:
     """A ball dropped from theta[0] with e = theta[1], a hundred steps."""
-    params = {
-        "mass": jnp.ones(1),
-        "radius": jnp.zeros(1),
-        "gravity": jnp.array([-_GRAVITY]),
-        "restitution": theta[1],
-    }
+    params = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-_GRAVITY]), "restitution": theta[1]}
     return simulate(balls(1, 1, box=(0.0, jnp.inf)), params, theta[:1], jnp.zeros(1), jnp.linspace(0.0, _END, 101))
 
 

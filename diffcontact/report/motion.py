@@ -48,11 +48,7 @@ class Motion:
 
 
 def motion(
-    drawing: Drawing,
-    params: Any,
-    t: NDArray,
-    q: NDArray,
-    measured: tuple[NDArray, NDArray, NDArray] | None = None,
+    drawing: Drawing, params: Any, t: NDArray, q: NDArray, measured: tuple[NDArray, NDArray, NDArray] | None = None
 ) -> Motion:
     """Draw a system at places q (m, d) and times t (m,).
 

@@ -72,41 +72,28 @@ _ENDLESS = re.compile(r"[0-9_]{4300}")
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A scene that has been read, with nothing wrong in it.
+    """A scene that has been read, with nothing wrong in it."""
 
-    Attributes:
-        file, title, kind: its name, that of the report, and that of the system.
-        ready: the system and its quantities.
-        parameters: by name, one for every quantity of the system but those that it leaves out; ties are between them.
-        reading: how the recordings are read.
-        noise: one standard deviation of a sample, in the system's unit of length, or of time where impacts are heard.
-        length: unit of the measured coordinates, for the report.
-        length_factor: from it to the system's.
-        preparation: from columns to coordinates.
-        fit: options of `diffcontact.fit`, by name.
-        selects: whether a fit may set terms free that are held.
-        substeps: steps from one row that is used to the next, or "auto"; see `identify.Problem`.
-        files, folder: the runs, relative to the scene's folder, and the folder of the results, to the current one.
-        stated: the document as it was read, table by table.
-    """
-
-    file: str
+    file: str  # file, title, kind: its name, that of the report, and that of the system
     title: str
     kind: str
-    ready: ReadySystem
+    ready: ReadySystem  # the system and its quantities
+    # parameters: by name, one for every quantity of the system but those that it leaves out; ties are between them
     parameters: Mapping[str, Parameter]
     ties: tuple[Tie, ...]
-    reading: Reading
+    reading: Reading  # how the recordings are read
+    # noise: one standard deviation of a sample, in the system's unit of length, or of time where impacts are heard
     noise: float
-    length: str
-    length_factor: float
-    preparation: Preparation
-    fit: Mapping[str, Any]
-    selects: bool
-    substeps: int | str
+    length: str  # unit of the measured coordinates, for the report
+    length_factor: float  # from it to the system's
+    preparation: Preparation  # from columns to coordinates
+    fit: Mapping[str, Any]  # options of `diffcontact.fit`, by name
+    selects: bool  # whether a fit may set terms free that are held
+    substeps: int | str  # steps from one row that is used to the next, or "auto"; see `identify.Problem`
+    # files, folder: the runs, relative to the scene's folder, and the folder of the results, to the current one
     files: tuple[Path, ...]
     folder: Path
-    stated: Mapping[str, Any]
+    stated: Mapping[str, Any]  # the document as it was read, table by table
 
     @property
     def system(self) -> str:

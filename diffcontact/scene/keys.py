@@ -54,11 +54,7 @@ class Table:
     """
 
     def __init__(
-        self,
-        data: Mapping[str, Any],
-        file: str,
-        path: tuple[str, ...] = (),
-        units: Mapping[str, Unit] | None = None,
+        self, data: Mapping[str, Any], file: str, path: tuple[str, ...] = (), units: Mapping[str, Unit] | None = None
     ):
         self.data, self.file, self.path, self.units = data, file, path, dict(units or {})
 

@@ -109,15 +109,10 @@ def _unit(turns: NDArray, turning: str, sliding: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """The state at the first time: (params) -> q0 (n,), u0 (d,).
+    """The state at the first time: (params) -> q0 (n,), u0 (d,)."""
 
-    Attributes:
-        joints: of the mechanism.
-        base: (n,) where the coordinates of joints are zero, and quaternions those of the file.
-    """
-
-    joints: Tree
-    base: NDArray
+    joints: Tree  # of the mechanism
+    base: NDArray  # (n,) where the coordinates of joints are zero, and quaternions those of the file
 
     @classmethod
     def of(cls, system: Mechanism) -> _Start:

@@ -52,21 +52,15 @@ PHRASES = (
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A scene with its runs.
+    """A scene with its runs."""
 
-    Attributes:
-        scene: what is to be found.
-        runs: in the order of the files.
-        start: parameters by name [SI]; those of each run on its own have a leading axis that counts the runs.
-        given: what the system takes from the measurements as it is, by name, with a leading axis that counts the runs.
-        longest: samples of the longest of all runs that share a compilation.
-    """
-
-    scene: Scene
-    runs: tuple[PreparedRun, ...]
+    scene: Scene  # what is to be found
+    runs: tuple[PreparedRun, ...]  # in the order of the files
+    # start: parameters by name [SI]; those of each run on its own have a leading axis that counts the runs
     start: Mapping[str, NDArray]
+    # given: what the system takes from the measurements as it is, by name, with a leading axis that counts the runs
     given: Mapping[str, NDArray]
-    longest: int = 0
+    longest: int = 0  # samples of the longest of all runs that share a compilation
 
     @property
     def per_run(self) -> tuple[str, ...]:

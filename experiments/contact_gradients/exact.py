@@ -17,18 +17,7 @@ from typing import Any
 import numpy as np
 
 from .chain import hang
-from .decimals import (
-    ONE,
-    ZERO,
-    cross,
-    dot,
-    falls_through,
-    first_fall,
-    length,
-    sin_cos,
-    solve,
-    vector,
-)
+from .decimals import ONE, ZERO, cross, dot, falls_through, first_fall, length, sin_cos, solve, vector
 from .scene import Problem, seen
 
 # Half the width of a difference; a derivative that is smaller than the bound is zero by structure.

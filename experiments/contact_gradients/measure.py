@@ -26,36 +26,21 @@ ZERO, SIGN = 1e-6, 1e-2
 
 @dataclass(frozen=True)
 class Row:
-    """One problem by one engine with one step.
+    """One problem by one engine with one step."""
 
-    Attributes:
-        problem, peer: names.
-        h: step [s], 0 where there is none.
-        way: how the derivative came: "own", or "differences".
-        setting: the one whose state is best.
-        first: seconds of processor time to the first state with its Jacobian, compilation included.
-        seconds: the same for each further one.
-        state: largest error over all times, relative to the largest entry at that time.
-        jacobian: likewise.
-        zeros: how many of the entries that must be zero are not, and how many must be.
-        signs: how many entries of some size have the wrong sign, and how many are of some size.
-        status: what the engine itself says.
-        note: why there are no numbers.
-    """
-
-    problem: str
+    problem: str  # problem, peer: names
     peer: str
-    h: float = 0.0
-    way: str = ""
-    setting: Any = None
-    first: float | None = None
-    seconds: float | None = None
-    state: float | None = None
-    jacobian: float | None = None
-    zeros: tuple[int, int] = (0, 0)
-    signs: tuple[int, int] = (0, 0)
-    status: str = ""
-    note: str = ""
+    h: float = 0.0  # step [s], 0 where there is none
+    way: str = ""  # how the derivative came: "own", or "differences"
+    setting: Any = None  # the one whose state is best
+    first: float | None = None  # seconds of processor time to the first state with its Jacobian, compilation included
+    seconds: float | None = None  # the same for each further one
+    state: float | None = None  # largest error over all times, relative to the largest entry at that time
+    jacobian: float | None = None  # likewise
+    zeros: tuple[int, int] = (0, 0)  # how many of the entries that must be zero are not, and how many must be
+    signs: tuple[int, int] = (0, 0)  # how many entries of some size have the wrong sign, and how many are of some size
+    status: str = ""  # what the engine itself says
+    note: str = ""  # why there are no numbers
 
 
 def rows(peer: Peer, problem: Problem, smoke: bool = False) -> Iterator[Row]:

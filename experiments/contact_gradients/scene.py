@@ -32,15 +32,10 @@ MOTION = {"position": 3, "quaternion": 4, "velocity": 3, "spin": 3}
 
 @dataclass(frozen=True)
 class Problem:
-    """A scene, what is asked of it, and the answer.
+    """A scene, what is asked of it, and the answer."""
 
-    Attributes:
-        name: of its file.
-        document: all that the file says.
-    """
-
-    name: str
-    document: dict
+    name: str  # of its file
+    document: dict  # all that the file says
 
     @property
     def scene(self) -> dict:

@@ -25,25 +25,16 @@ def state(params):
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured, and what is sought.
+    """What is measured, and what is sought."""
 
-    Attributes:
-        system, truth, times: who moves, its parameters and the times of the samples.
-        free: domains.
-        tied: parameters that follow from others.
-        seen: how many coordinates are, the first ones; None: all.
-        noise: one standard deviation.
-        overlaps: whether bodies overlap in a start.
-    """
-
-    system: Any
+    system: Any  # system, truth, times: who moves, its parameters and the times of the samples
     truth: dict
     times: np.ndarray
-    free: dict
-    tied: dict = field(default_factory=dict)
-    seen: int | None = None
-    noise: float = NOISE
-    overlaps: Callable[[dict], bool] = lambda start: False
+    free: dict  # domains
+    tied: dict = field(default_factory=dict)  # parameters that follow from others
+    seen: int | None = None  # how many coordinates are, the first ones; None: all
+    noise: float = NOISE  # one standard deviation
+    overlaps: Callable[[dict], bool] = lambda start: False  # whether bodies overlap in a start
 
     def positions(self, **really) -> np.ndarray:
         """(n, k) the true motion, as far as it is seen; `really`: what else is true."""
@@ -132,10 +123,7 @@ CASES: dict[str, Case] = {
         },
         np.linspace(0.0, 1.5, 151),
         {"e": UNIT, "ratio": dc.Positive(log=True), **_ANY},
-        {
-            "mass": lambda p: jnp.concatenate([jnp.asarray(p["ratio"]), jnp.ones(1)]),
-            "restitution": lambda p: p["e"],
-        },
+        {"mass": lambda p: jnp.concatenate([jnp.asarray(p["ratio"]), jnp.ones(1)]), "restitution": lambda p: p["e"]},
         overlaps=lambda start: bool(np.min(TRIO.gap(0.0, jnp.asarray(start["q0"]), start)) < 0),
     ),
     # Three particles that slide and stick.

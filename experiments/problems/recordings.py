@@ -19,38 +19,25 @@ G = 9.81
 
 @dataclass(frozen=True)
 class Recording:
-    """What a tracker wrote, and what is true.
+    """What a tracker wrote, and what is true."""
 
-    Attributes:
-        text: a CSV.
-        truth: name of a parameter of the scene that is drafted -> its value, in that scene's SI units.
-    """
-
-    text: str
+    text: str  # a CSV
+    # truth: name of a parameter of the scene that is drafted -> its value, in that scene's SI units
     truth: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Camera:
-    """How places (n, k) become columns: when they are looked at, from where, and how well.
+    """How places (n, k) become columns: when they are looked at, from where, and how well."""
 
-    Attributes:
-        rate: pictures a second.
-        noise: one standard deviation, in the column's unit.
-        digits: behind the point.
-        perspective: by which share lengths grow from one end of the first column's range to the other.
-        slips: in what share of the pictures the one before is shown again, and how many are dropped at once somewhere.
-        lost: the share of the samples.
-        correlation: of the noise of neighbours.
-    """
-
-    rate: float
-    noise: float
-    digits: int
-    perspective: float = 0.0
+    rate: float  # pictures a second
+    noise: float  # one standard deviation, in the column's unit
+    digits: int  # behind the point
+    perspective: float = 0.0  # by which share lengths grow from one end of the first column's range to the other
+    # slips: in what share of the pictures the one before is shown again, and how many are dropped at once somewhere
     slips: tuple[float, int] = (0.0, 0)
-    lost: float = 0.01
-    correlation: float = 0.5
+    lost: float = 0.01  # the share of the samples
+    correlation: float = 0.5  # of the noise of neighbours
 
     def times(self, rng: np.random.Generator, duration: float) -> tuple[NDArray, NDArray]:
         """(n,) times that are written, and those of the pictures."""

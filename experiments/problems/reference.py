@@ -20,21 +20,13 @@ import diffcontact as dc
 
 @dataclass(frozen=True)
 class ReferenceProblem:
-    """A problem with exact answers.
+    """A problem with exact answers."""
 
-    Attributes:
-        name: of the file.
-        system: what is simulated.
-        unpack: theta (p,) -> (params, q0, u0), theta in the order of the file's parameters.
-        theta: (p,) values.
-        runs: list of dicts with `T`, `state` (q then u) and `jacobian` (rows: state, columns: theta).
-    """
-
-    name: str
-    system: dc.System | dc.ParticleLine
-    unpack: Callable
-    theta: np.ndarray
-    runs: list
+    name: str  # of the file
+    system: dc.System | dc.ParticleLine  # what is simulated
+    unpack: Callable  # theta (p,) -> (params, q0, u0), theta in the order of the file's parameters
+    theta: np.ndarray  # (p,) values
+    runs: list  # list of dicts with `T`, `state` (q then u) and `jacobian` (rows: state, columns: theta)
 
     def end(self, theta, T, h, scheme=None):
         """The state (q, u) at T, simulated with about T / h equal steps."""

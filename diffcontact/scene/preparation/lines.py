@@ -166,9 +166,7 @@ _ASIDE = 0.03
 
 
 @PREPARATIONS.add(
-    "slide",
-    columns="of the block's position, one to three",
-    unit='of all of them, the system\'s by default: "mm"',
+    "slide", columns="of the block's position, one to three", unit='of all of them, the system\'s by default: "mm"'
 )
 def slide(table: Table, ready: ReadySystem) -> Preparation:
     """Take the way of a freely sliding block along a line.

@@ -31,34 +31,25 @@ ALL = {
 
 @dataclass(frozen=True)
 class Peer:
-    """An engine.
+    """An engine."""
 
-    Attributes:
-        name: of it.
-        steps: time steps that are tried [s].
-        cannot: problem -> why it cannot be simulated, or "".
-        settings: (problem, h) -> those to choose from; the one whose *state* is best counts, for nobody who tunes a
-            simulator knows the derivative.
-        finer: (problem, setting, turn) -> those beside the best one, tried in three turns.
-        states: (problem, thetas (n, p), h, setting) -> (n, times, outputs), all at once.
-        jacobian: None, or (problem, theta, h, setting) -> (state (times, outputs), Jacobian (times, outputs, p)) by
-            the engine's own derivative.
-        differences: whether central differences of its states are looked at, too.
-        told: how it was modelled, and what was not possible: a paragraph.
-        version: of its package.
-        status: (problem, h, setting) -> what the engine itself says of its answer, "" for nothing.
-    """
-
-    name: str
-    steps: tuple[float, ...]
-    cannot: Callable[[Problem], str]
+    name: str  # of it
+    steps: tuple[float, ...]  # time steps that are tried [s]
+    cannot: Callable[[Problem], str]  # problem -> why it cannot be simulated, or ""
+    # states: (problem, thetas (n, p), h, setting) -> (n, times, outputs), all at once
     states: Callable[[Problem, np.ndarray, float, Any], np.ndarray]
-    told: str
-    version: str
+    told: str  # how it was modelled, and what was not possible: a paragraph
+    version: str  # of its package
+    # settings: (problem, h) -> those to choose from; the one whose *state* is best counts, for nobody who tunes a
+    # simulator knows the derivative
     settings: Callable[[Problem, float], Sequence[Any]] = lambda problem, h: [None]
+    # finer: (problem, setting, turn) -> those beside the best one, tried in three turns
     finer: Callable[[Problem, Any, int], Sequence[Any]] = lambda problem, setting, turn: []
+    # jacobian: None, or (problem, theta, h, setting) -> (state (times, outputs), Jacobian (times, outputs, p)) by the
+    # engine's own derivative
     jacobian: Callable | None = None
-    differences: bool = True
+    differences: bool = True  # whether central differences of its states are looked at, too
+    # status: (problem, h, setting) -> what the engine itself says of its answer, "" for nothing
     status: Callable[[Problem, float, Any], str] = field(default=lambda problem, h, setting: "")
 
 

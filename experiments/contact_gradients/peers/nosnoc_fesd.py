@@ -34,21 +34,13 @@ STIFFNESS = 100.0
 
 @dataclass(frozen=True)
 class Filippov:
-    """A problem as a Filippov system, in numpy.
+    """A problem as a Filippov system, in numpy."""
 
-    Attributes:
-        start: scene -> x0.
-        numbers: scene -> what its fields depend on (p,).
-        fields: (x, p, casadi) -> F+, F-, c.
-        length: (scene, time) -> how long the system runs until this time [s].
-        motion: (scene, time, x) -> what moves then, as in `scene.MOTION`.
-    """
-
-    start: Callable[[dict], list]
-    numbers: Callable[[dict], list]
-    fields: Callable[[Any, Any, Any], tuple]
-    length: Callable[[dict, float], float]
-    motion: Callable[[dict, float, Any], dict]
+    start: Callable[[dict], list]  # scene -> x0
+    numbers: Callable[[dict], list]  # scene -> what its fields depend on (p,)
+    fields: Callable[[Any, Any, Any], tuple]  # (x, p, casadi) -> F+, F-, c
+    length: Callable[[dict, float], float]  # (scene, time) -> how long the system runs until this time [s]
+    motion: Callable[[dict, float, Any], dict]  # (scene, time, x) -> what moves then, as in `scene.MOTION`
 
 
 def _slip(scene: dict) -> tuple[np.ndarray, float, float]:

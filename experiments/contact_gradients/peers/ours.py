@@ -95,12 +95,9 @@ def model(problem: Problem):
     kind = "rods" if "rods" in problem.scene else next(iter(problem.needs() & {"boxes"}), None)
     if kind is None:
         kind = "one that cannot turn" if {"no turning", "friction"} <= problem.needs() else "balls"
-    system, unpack, motion = {
-        "rods": _rods,
-        "boxes": _boxes,
-        "balls": _balls,
-        "one that cannot turn": _block,
-    }[kind](problem)
+    system, unpack, motion = {"rods": _rods, "boxes": _boxes, "balls": _balls, "one that cannot turn": _block}[kind](
+        problem
+    )
 
     def outputs(q, u, theta):
         return jnp.stack([jnp.asarray(x, float) for x in seen(problem, motion(q, u, problem.at(list(theta))))])
