@@ -21,7 +21,6 @@
 # %%
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +29,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measuring import bars, clock, options, picture
+from measuring import bars, clock, installed, options, picture
 from problems import reference
 
 from diffcontact import qp
@@ -164,10 +163,6 @@ def by_proxsuite(mass, G, b, v):
 
 
 OUTSIDE = {"quadprog": by_quadprog, "daqp": by_daqp, "proxsuite": by_proxsuite}
-
-
-def installed(*names: str) -> bool:
-    return all(importlib.util.find_spec(name) is not None for name in names)
 
 
 def one_by_one(method: Callable, problems: Problems) -> np.ndarray:

@@ -41,8 +41,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measuring import options, picture
-from peers import installed
+from measuring import installed, options, picture
 
 import diffcontact as dc
 from diffcontact.friction import slip_rows
@@ -310,7 +309,7 @@ def main(arguments=None) -> list[dict]:
     times = [np.mean([row["seconds"] for row in part]) for part in (rows, bare)]
     print(f"slope {slope(place):.1f} degrees, without friction {slope(flat):.1f}; time {times[0] / times[1]:.1f} fold")
     places = {f"friction {chosen.friction:g}": place, "no friction": flat}
-    if installed("MuJoCo C"):
+    if installed("mujoco"):
         seconds, overlap, theirs = mujoco_c(heap(side, chosen.friction), steps)
         print(f"MuJoCo C: {seconds:.3g} s a step, overlap {overlap:.2g} radii, slope {slope(theirs):.1f} degrees")
         places["MuJoCo C"] = theirs

@@ -37,7 +37,6 @@
 # %%
 from __future__ import annotations
 
-import importlib.util
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +44,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from measuring import data, options
+from measuring import data, installed, options
 
 jax.config.update("jax_enable_x64", True)
 
@@ -165,7 +164,7 @@ def main(arguments: list[str] | None = None) -> list[tuple[Problem, float, Statu
         problems = [one for one in problems if one.q.shape[1] == 3 and one.mu.size <= 12]
     if not problems:
         print(f"{chosen.folder} holds no problems: nothing to do")
-    peer, found = importlib.util.find_spec("clarabel") is not None, []
+    peer, found = installed("clarabel"), []
     print(
         f"{'':34}{'contacts':>9}{'rank':>6}{'residual':>10}{'first [s]':>11}{'next [ms]':>11}{'Clarabel':>10}  status"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import multiprocessing
 import os
 import platform
@@ -34,6 +35,14 @@ def data(name: str = "") -> Path:
     """A folder of measured data: within DIFFCONTACT_DATA, or beside the project."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     return Path(os.environ.get("DIFFCONTACT_DATA", beside)) / name
+
+
+def installed(*names: str) -> bool:
+    """Whether all of these packages are there."""
+    try:
+        return all(importlib.util.find_spec(name) is not None for name in names)
+    except ModuleNotFoundError:
+        return False
 
 
 def machine() -> str:

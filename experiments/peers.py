@@ -8,30 +8,22 @@ term in Brax.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from measuring import installed
 
 import diffcontact as dc
 
 NEEDS = {"MuJoCo C": ("mujoco",), "MJX": ("mujoco", "mujoco.mjx"), "Brax spring": ("mujoco.mjx", "brax")}
 
 
-def installed(peer: str) -> bool:
-    """Whether the packages of a peer are there."""
-    try:
-        return all(importlib.util.find_spec(name) is not None for name in NEEDS[peer])
-    except ModuleNotFoundError:
-        return False
-
-
 def absent(say: Callable[[str], None]) -> list[str]:
     """The peers that are not there, and say so."""
-    missing = [name for name in NEEDS if not installed(name)]
+    missing = [name for name in NEEDS if not installed(*NEEDS[name])]
     if missing:
         say(f"left out, not installed (pip install 'diffcontact[simulators]'): {', '.join(missing)}")
     return missing
