@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from functools import cache
+from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,78 +85,31 @@ def mjcf(problem: Problem, scene: dict, h: float, setting, options: str, free: b
     """The scene in MuJoCo's format, y upwards."""
     steps, extra, hard = setting
     stiffness, damping = spring(min(scene["restitution"] + extra, 0.999) if scene["restitution"] else 0.0, steps * h)
-    friction = "friction" in problem.needs()
-    own = f'solreffriction="{2 * h} 1"' if hard else ""
-    contact = (
-        f'condim="{3 if friction else 1}" friction="{scene["friction"]} {scene["friction"]} 0 0 0" '
-        f'solref="{-stiffness} {-damping}" {own} solimp="0.9999 0.9999 0.001 0.5 2"'
+    planes, bodies = (
+        [f"{what}{k}" for k in range(len(scene[of]))] for what, of in (("plane", "planes"), ("body", "bodies"))
     )
-    planes = [f"plane{k}" for k in range(len(scene["planes"]))]
-    bodies = [f"body{k}" for k in range(len(scene["bodies"]))]
-    pairs = [(plane, body) for plane in planes for body in bodies]
-    if "rods" not in scene:
-        pairs += [(a, b) for k, a in enumerate(bodies) for b in bodies[k + 1 :]]
-    rubbed = "".join(f'<pair geom1="{a}" geom2="{b}" {contact}/>' for a, b in pairs)
-    world = (
-        [_chain(scene)]
-        if "rods" in scene
-        else [_body(k, body, joints(problem, body, free)) for k, body in enumerate(scene["bodies"])]
-    )
-    world += [_plane(k, plane, moves(problem, plane)) for k, plane in enumerate(scene["planes"])]
-    return (
-        f'<mujoco><compiler angle="radian" boundmass="0" boundinertia="0"/>'
-        f'<option timestep="{h}" gravity="{_text(scene["gravity"])}" {options}/>'
-        f'<default><geom contype="0" conaffinity="0"/></default>'
-        f"<worldbody>{''.join(world)}</worldbody><contact>{rubbed}</contact></mujoco>"
+    return _template().render(
+        scene=scene,
+        h=h,
+        options=options,
+        solref=(-stiffness, -damping),
+        hard=hard,
+        friction="friction" in problem.needs(),
+        moving="moving plane" in problem.needs(),
+        bodies=[(body, joints(problem, body, free)) for body in scene["bodies"]],
+        pairs=[*product(planes, bodies), *([] if "rods" in scene else combinations(bodies, 2))],
     )
 
 
-def _body(k: int, body: dict, kind: str) -> str:
-    slides = [f'<joint type="slide" axis="{_text(axis)}"/>' for axis in np.eye(3)]
-    hinge = '<joint type="hinge" axis="0 0 1"/>'
-    moves = {"slides": "".join(slides), "plane": "".join(slides[:2]) + hinge, "free": "<freejoint/>"}[kind]
-    if "half" in body:
-        # A plate without thickness gets one: its corners come in pairs, which share what was one's.
-        half = [size or 0.05 for size in body["half"]]
-        shape = f'type="box" size="{_text(half)}"'
-    else:
-        shape = f'type="sphere" size="{body["radius"]}"'
-    return f'<body>{moves}{_inertial(body, (0, 0, 0), kind)}<geom name="body{k}" {shape}/></body>'
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, FileSystemLoader
+
+    made = Environment(loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True)
+    made.filters["text"] = _text
+    return made.get_template("scene.xml")
 
 
-def _chain(scene: dict) -> str:
-    """Bodies in bodies."""
-    inner = ""
-    lengths = scene["rods"]["lengths"]
-    for k in reversed(range(len(lengths))):
-        body, place = scene["bodies"][k], (0, -lengths[k], 0)
-        hangs = (0, -lengths[k - 1], 0) if k else (0, 0, 0)
-        inner = (
-            f'<body pos="{_text(hangs)}"><joint type="hinge" axis="0 0 1"/>{_inertial(body, place)}'
-            f'<geom name="body{k}" type="sphere" size="{body["radius"]}" pos="{_text(place)}"/>{inner}</body>'
-        )
-    return inner
-
-
-def _inertial(body: dict, place: Sequence[float], kind: str = "slides") -> str:
-    # What cannot turn needs a number all the same: a small one on joints that do not let it, a large one on others.
-    cannot = 1e6 if kind == "free" else 1e-9
-    inertia = cannot if body["inertia"] is None else body["inertia"]
-    return f'<inertial pos="{_text(place)}" mass="{body["mass"]}" diaginertia="{_text([inertia] * 3)}"/>'
-
-
-def _plane(k: int, plane: dict, moves: bool) -> str:
-    normal = np.array(plane["normal"], float)
-    if not moves:
-        place = plane["offset"] * normal
-        return f'<geom name="plane{k}" type="plane" size="9 9 1" pos="{_text(place)}" zaxis="{_text(normal)}"/>'
-    # Planes of MuJoCo cannot move: the top of a box that weighs so much that nothing stops it.
-    place = (plane["offset"] - 1) * normal
-    return (
-        f'<body pos="{_text(place)}" gravcomp="1"><joint type="slide" axis="{_text(normal)}"/>'
-        f'<geom name="plane{k}" type="box" size="9 1 9" mass="1e9"/></body>'
-    )
-
-
-def _text(vector) -> str:
-    return " ".join(repr(float(x)) for x in vector)
+def _text(vector: Iterable[float], factor: float = 1.0, least: float = 0.0) -> str:
+    """Its numbers times a factor; `least` in place of 0."""
+    return " ".join(repr(factor * float(x) or least) for x in vector)
