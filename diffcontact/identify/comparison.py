@@ -288,12 +288,9 @@ class _Shared:
 
 
 def _by_its_square(result: FitResult, law: str) -> FitResult:
-    r"""The result with the intervals of coefficients x that the law knows by their squares alone.
+    """The result with the intervals of coefficients x that the law knows by their squares alone: x^2 +- 2 x k sigma_x.
 
-    The data see x^2, with the standard error 2 x sigma_x: its interval is regular at zero, where that of x would have
-    no end. The one of x has its roots for ends, and where it reaches zero x has no standard error::
-
-        x^2 +- 2 x k sigma_x,   k the quantile
+    k is the quantile; where the interval reaches zero x has no standard error.
     """
     stderr, interval95 = dict(result.stderr), dict(result.interval95)
     for name in (one.name for one in LAWS[law].coefficients if one.squared):

@@ -1,51 +1,40 @@
-r"""Error bars: how far an estimate would move if the measurement were repeated.
+"""Error bars: how far an estimate would move if the measurement were repeated.
 
-With residuals r, Jacobian J = dr/dtheta and bread B = (J^T J)^-1, to first order theta_hat - theta = -B J^T (noise), so
+With residuals r, Jacobian J = dr/dtheta, information Q of the priors and bread B = (J^T J + Q)^-1, to first order
+theta_hat - theta = -B J^T (noise), so
 
     plain          s^2 B,  s^2 = r^T r / (m - P)                   noise independent from sample to sample
     within run     B (sum_i Cov_i(J_i^T r_i)) B, not below plain   noise correlated in time: an AR model per channel
     between runs   the jackknife over runs                         whatever differs from run to run
 
-Priors add their information Q, a diagonal matrix, to J^T J, and to what B surrounds: B (... + Q) B.
+**The jackknife** (linearised delete-one, CR3). With S_g the columns of what runs share, the run's own projected out,
 
-**The jackknife over runs.** With S_g the columns of run g for what the runs share, those of its own parameters
-projected out,
+    V = (G-1)/G sum_g delta_g delta_g^T,    delta_g = (A - A_g)^-1 s_g,    A_g = S_g^T S_g,    s_g = S_g^T r_g
 
-    V = (G-1)/G sum_g delta_g delta_g^T,    delta_g = (A - A_g)^-1 s_g
-    A_g = S_g^T S_g,    s_g = S_g^T r_g,    A = sum_g A_g
-
-is the delete-one-run jackknife, linearised (CR3). Where some runs weigh more than others it has another mean, and fewer
-than G - 1 degrees of freedom. Both follow from a working model in which the runs' true parameters scatter with
-variances tau^2, by moments from the same delta_g:
+Runs of unequal weight give it another mean and fewer than G - 1 degrees of freedom. Both follow from a model in which
+the runs' true parameters scatter with variances tau^2, found by moments from the same delta_g:
 
     Cov s_g = V_g + A_g diag(tau^2) A_g,    V_g the covariance of the score within the run
 
-All delta_g are linear in the scores; with S_j their covariance over the runs for parameter j, V_jj is scaled by what it
-should be over what it is in the mean, and Student's t has (tr S_j)^2 / tr S_j^2 degrees of freedom.
+All delta_g are linear in the scores. S_j, their covariance over the runs for parameter j, gives the mean of V_jj, and
+Student's t has (tr S_j)^2 / tr S_j^2 degrees of freedom (Satterthwaite).
 
-**A run's own parameters** have the error within the run plus what the shared ones pass on. With
-E = -(O^T O + Q)^-1 O^T S the change of a run's own parameters, columns O, with the shared ones, columns S,
+**A run's own parameters** have the error within the run plus what the shared ones pass on. With E the change of the
+run's own parameters with the shared ones, and W = A^-1 A_g by how much the run has moved what they share,
 
-    Cov = within the run + E (V + (1 - W) diag(tau^2) (1 - W)^T) E^T,     W = A^-1 A_g
+    Cov = within the run + E (V + (1 - W) diag(tau^2) (1 - W)^T) E^T
 
-W is by how much of its own departure the run has moved what they share.
+**Noise that is larger where it matters** makes the form within the run larger by a factor F. With W the filter that
+makes a channel white (`whitening`), e = W r, and w_t the mean of b^2 over a third of the record about t,
 
-**Noise that is larger where it matters** makes the form within the run larger by a factor F for a parameter that rests
-on the noisier samples. With W the filter that makes a channel white (`whitening`), e = W r its innovations, and w_t the
-mean of b^2 over a third of the record about t,
+    theta_hat - theta = -sum_t b_t eta_t,    b = W^-T J B,    F = sum_t w_t e_t^2 / K_t / (sum_t w_t mean e^2 / mean K)
 
-    theta_hat - theta = -sum_t b_t eta_t,    b = W^-T J B,    eta the innovations of the noise itself
-    F = sum_t w_t e_t^2 / K_t  /  (sum_t w_t  mean e^2 / mean K),    Var e_t = K_t Var eta_t
+K_t, what the fit leaves of a sample, makes F unbiased (HC2). F has (sum w)^2 / sum w^2 / K degrees of freedom: up to
+half of its standard error it counts as 1, beyond a whole one as it is, and in between in part.
 
-K_t, what the fit leaves of a sample, makes F unbiased where eta is as large everywhere (HC2). The squares are known
-with (sum w)^2 / sum w^2 / K degrees of freedom, which gives F a standard error: up to half of it F counts as 1, beyond
-a whole one as it is, and in between in part.
-
-Source: R. M. Bell, D. F. McCaffrey, Survey Methodology 28 (2002) 169, for the corrections and degrees of freedom; J. G.
-MacKinnon, M. O. Nielsen, M. D. Webb, J. Econometrics 232 (2023) 272, for the jackknife over clusters; J. G. MacKinnon,
-H. White, J. Econometrics 29 (1985) 305, for HC2; F. E. Satterthwaite, Biometrics Bulletin 2 (1946) 110, for the degrees
-of freedom; G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004) 3, for taking them from the
-variance of a logarithm.
+Source: R. M. Bell, D. F. McCaffrey, Survey Methodology 28 (2002) 169; J. G. MacKinnon, M. O. Nielsen, M. D. Webb,
+J. Econometrics 232 (2023) 272, for the jackknife; J. G. MacKinnon, H. White, J. Econometrics 29 (1985) 305, for HC2;
+G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004) 3, for degrees of freedom.
 """
 
 from __future__ import annotations
@@ -91,11 +80,10 @@ class ErrorBars:
 
 
 def error_bars(fit: LinearisedFit) -> ErrorBars:
-    """Choose and compute the error bars of P parameters that the runs determine (full column rank).
+    """Error bars of P parameters that the runs determine (full column rank).
 
-    From three runs on, parameters that several runs share get the jackknife over runs; everything else the form that
-    respects correlation in time within a run. Two runs cannot show their scatter (one degree of freedom): they are
-    treated like one. Without any spare sample the stated noise is all there is.
+    From three runs on the jackknife for what several runs share; else the form within the runs. Without any spare
+    sample the stated noise is all there is.
     """
     P, m, Q = fit.prior.size, fit.samples, np.diag(fit.prior)
     bread = inverse(fit.information, 0.0)
@@ -131,10 +119,7 @@ def _within_runs(fit: LinearisedFit, bread: NDArray, plain: NDArray) -> ErrorBar
 
 
 def _between_runs(fit: LinearisedFit, between: Jackknife, plain: NDArray) -> ErrorBars:
-    """Jackknife for shared parameters; for per-run ones the error within the run plus what the shared ones pass on.
-
-    The scatter is known from few runs: each tau^2 counts with the degrees of freedom of its parameter's variance.
-    """
+    """Jackknife for shared parameters; for a run's own its error within the run plus what the shared ones pass on."""
     P, prior, shared = fit.prior.size, fit.prior, fit.seen_by > 1
     position, p = np.cumsum(shared) - 1, between.freedom.size
     passed_on = np.zeros((P, p))
@@ -198,9 +183,8 @@ def _displaced(bread: NDArray, perturbations: NDArray) -> NDArray:
 def _quantile(variance: NDArray, displaced: NDArray, unsure: NDArray | float = 0.0) -> NDArray:
     """(P,) Student's t with the degrees of freedom that uncertain variances (P,) are worth, at least 1.
 
-    The logarithm of chi^2 has the variance trigamma(freedom / 2). The logarithm of an uncertain variance has one too,
-    the sum over the directions (D, 2, P) in which it is uncertain, and what is `unsure` besides (P,). The freedom is
-    where both agree.
+    The variance of log chi^2, trigamma(freedom / 2), is set to that of the logarithm of the variance: the sum over the
+    directions `displaced` (D, 2, P) and `unsure` (P,).
     """
     below, above = (np.maximum(variance + side, TINY) for side in np.moveaxis(displaced, 1, 0))
     scatter = np.sum((np.log(above / below) / 2) ** 2, axis=0) + unsure
@@ -234,10 +218,7 @@ class Jackknife:
 
 @dataclass(frozen=True, eq=False)
 class _LeftOut:
-    """What leaving out each of G runs would do to the p shared parameters, to first order.
-
-    Priors of per-run parameters do not take part in the projection: what they would add there is second order.
-    """
+    """What leaving out each of G runs would do to the p shared parameters, to first order."""
 
     delta: NDArray  # (G, p) how far the estimate moves
     information: NDArray  # (G, p, p) of the runs
@@ -326,11 +307,7 @@ def _spread(L: NDArray, score: NDArray) -> NDArray:
 
 
 def prediction_errors(fit: LinearisedFit) -> tuple[float, ...]:
-    """Per run, the root mean square of its residuals when what the runs share is estimated without it (linearised).
-
-    Its per-run parameters are fitted to it. Empty where there is one run, or nothing shared, or where one run alone
-    determines some combination of what is shared.
-    """
+    """Per run, the rms of its residuals with what runs share estimated without it; empty where that cannot be told."""
     if len(fit.runs) < 2 or not np.any(fit.seen_by > 1):
         return ()
     left_out = _LeftOut.of(fit)
@@ -338,12 +315,7 @@ def prediction_errors(fit: LinearisedFit) -> tuple[float, ...]:
 
 
 def under_loss(runs: Sequence[LinearisedRun], loss: Loss) -> list[LinearisedRun]:
-    """The runs as their error bars are computed from them.
-
-    Under a robust loss with influence psi, the estimate is where sum psi(r) J vanishes, and the derivative of that sum
-    is sum psi' J J^T. Residuals psi / sqrt(a) and Jacobians sqrt(a) J, with a the mean of psi', have both to first
-    order (Huber 1964, eq. 22).
-    """
+    """The runs as their error bars are computed from them: psi / sqrt(a) and sqrt(a) J, a = mean psi' (Huber 1964, eq. 22)."""
     if not loss.robust:
         return list(runs)
     pulls = [[np.asarray(part) for part in loss.influence(run.r)] for run in runs]
@@ -361,10 +333,7 @@ def slope_in_noise(loss: Loss, sigma: float) -> float:
 def uneven(
     runs: Sequence[LinearisedRun], models: Sequence[Sequence[Autoregression]], bread: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """By how much uneven noise makes the variances of the parameters of `bread` larger, and how uncertain that is.
-
-    Returns:
-        (P,) factors of the variances, at least 1, and (P,) by how much the variances of their logarithms grow.
+    """Factors (P,), at least 1, by which uneven noise makes variances larger, and how uncertain their logarithms are (P,).
 
     Example:
         >>> rng, J = np.random.default_rng(0), np.kron(np.eye(2), np.ones((100, 1)))  # two means, of a half each

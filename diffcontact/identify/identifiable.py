@@ -33,10 +33,9 @@ class NullSpace:
 
 
 def null_space(J: NDArray, names: Sequence[str], eps: float) -> NullSpace:
-    """Null directions of the Jacobian (m, P), from the singular values of J with its columns scaled to unit length.
+    """Null directions of the Jacobian (m, P): singular values, of columns of unit length, below sqrt(eps) of the largest.
 
-    Singular values below sqrt(eps) of the largest count as zero. Several null directions are mixed such that each has a
-    parameter of its own (QR with pivoting of the null space), so that what is independent is reported apart.
+    Several are mixed such that each has a parameter of its own (QR with pivoting of the null space).
 
     Example:
         >>> null_space(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]), ["a", "b", "c"], 2e-16).directions
@@ -158,10 +157,7 @@ def role(objective: Objective, theta: Any, name: str) -> str:
 
 
 def _coefficient(run: Run, kind: str) -> Callable[[Any], Any] | None:
-    """A coefficient of a run's contacts as a function of its parameters; of one that depends on the speed at one speed.
-
-    What friction loses with the speed bounds no grip from below: it is taken at rest.
-    """
+    """A coefficient of a run's contacts as a function of its parameters; of one that depends on the speed at one speed."""
     system, function = run.model.system, getattr(run.model.system, kind)
     speeds = {"restitution": 1.0} if system.speed_dependent else {}
     speeds |= {"friction": 0.0} if system.friction_by_speed else {}
@@ -204,12 +200,10 @@ _EDGE = 2.0
 
 
 def half_widths(objective: Objective, theta: NDArray, half: NDArray) -> tuple[NDArray, NDArray]:
-    """Half widths (P,) of intervals downwards and upwards, as long as they have to be where contacts rub.
+    """Half widths (P,) of intervals downwards and upwards, longer where contacts slip or grip at an end that do not here.
 
-    An impact that slips at the estimate may grip at the end of the interval, and no longer tell mu from any larger one:
-    the truth may be there. So may one that grips slip, and no longer tell e_t, or the spin with which a body came.
-    Where the sensitivity |dr/dtheta_j| at an end of the interval is below half of that at the estimate, the half width
-    of a linear model is longer by their ratio on that side: without an end where nothing is left.
+    Where the sensitivity |dr/dtheta_j| at an end is below half of that at the estimate, that half width grows by their
+    ratio: without an end where nothing is left.
     """
     sides = half.copy(), half.copy()
     if not objective.joint.rubs:
@@ -231,10 +225,7 @@ def half_widths(objective: Objective, theta: NDArray, half: NDArray) -> tuple[ND
 
 
 def _places(objective: Objective, theta: NDArray) -> list[NDArray]:
-    """The elements that are looked at, those that runs have of their own together: they do not touch each other.
-
-    What several runs share is seen in many ways, but for a friction or a tangential restitution.
-    """
+    """The elements that are looked at, together where they are the runs' own; of what several runs share contact laws only."""
     runs, names = objective.joint.runs, objective.parameters.names
     places = [np.unique(elements) for elements in np.transpose([run.index for run in runs])]
     alone = len(runs) == 1
@@ -288,11 +279,7 @@ class Identifiability:
 
 
 def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identifiability:
-    """Look at the Jacobian at the start and at a Sobol set of other points in the bounds.
-
-    What is unseen at one point may be seen at another: a start may lack an impact. What is unseen at the most
-    favourable point will be unseen by the fit. Combinations that a prior determines count as seen.
-    """
+    """Look at the Jacobian at the start and at a Sobol set of other points: what is unseen at the best is unseen by a fit."""
     best: tuple[int, Any, NDArray, Any] | None = None
     places = list(starting_points(objective.parameters, points, seed))
     for theta in places:
@@ -318,11 +305,7 @@ def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identif
 
 
 def _untrusted(objective: Objective, places: Sequence[NDArray]) -> str:
-    """What is wrong with a simulation at the first of the places (P,), where something is at all of them; else empty.
-
-    A simulation that was refused, of a negative mass or on a clock that runs backwards, depends on no parameter. That
-    is not for want of an impact.
-    """
+    """What is wrong with the simulation at the first of the places (P,), if something is at all of them; else empty."""
     told = ""
     for theta in places:
         trajectories = objective.joint.trajectories(theta, objective.joint.linearise(theta))
@@ -335,11 +318,7 @@ def _untrusted(objective: Objective, places: Sequence[NDArray]) -> str:
 
 
 def refuse_hopeless(objective: Objective, strict: bool) -> None:
-    """Raise a ValueError where a fit would find nothing out; where there is hope, it costs the Jacobian at the start.
-
-    There is hope as long as a single free parameter has an effect, at the start or at another of the points that
-    `assess` looks at; `strict` refuses already where some direction cannot be seen.
-    """
+    """Raise a ValueError where no free parameter has an effect at any of `POINTS`; `strict`: where a direction is unseen."""
     # A simulation that is not finite says nothing of effects.
     hope = any(
         np.any(objective.evaluate(theta)[1]) or not objective.finite(objective.joint.linearise(theta))
@@ -370,11 +349,7 @@ def in_values(objective: Objective, direction: Mapping[str, float], theta: NDArr
 
 
 def require_finite(objective: Objective) -> None:
-    """Refuse `initial`, `clock` and `observe` that return what is not finite, at the start and at all other points.
-
-    A function that does so at the start only, like the square root of what becomes positive on the way, has a chance.
-    Where the simulation itself is not finite `observe` is not to blame.
-    """
+    """Refuse `initial`, `clock` and `observe` that return what is not finite at the start and at all other points."""
     for not_finite in (_to_begin_with, _observed):
         points = starting_points(objective.parameters, POINTS, seed=0)
         told = next(not_finite(objective, next(points)), None)

@@ -1,7 +1,6 @@
-r"""Does the coefficient of restitution depend on the speed of approach?
+"""Does the coefficient of restitution depend on the speed of approach?
 
-A fit with a constant restitution is embedded in a larger one, and goes on from its estimate by a few steps of a descent
-with all free parameters. (Rao's score test alone would not do: a wrong constant bends the fitted velocities.)
+A fit with a constant restitution goes on from its estimate by a few steps of a descent with one more parameter.
 
 - From four runs of mostly one impact each: every run gets a restitution of its own, and these e_g are regressed on the
   speeds v_g (`spread`): runs scatter for reasons of their own, too.

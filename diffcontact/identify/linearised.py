@@ -1,22 +1,18 @@
-r"""A fit to first order at its estimate: residuals, Jacobian and noise of every run, without any simulation.
+"""Fits to first order at the estimate: residuals, Jacobian, noise of every run, in numpy.
 
-With J_g the derivatives of the residuals r_g of run g, measured less modelled, in units of the noise, and Q the
-information of the priors,
+With J_g the derivatives of the residuals r_g of run g, in units of the noise, and Q the information of the priors,
 
     information           A = sum_g J_g^T J_g + Q
     what adds d_g         moves the estimate by -A^-1 b,   b = sum_g J_g^T d_g,   and leaves |d|^2 - b^T A^-1 b
     what is |c_g| large   moves it by at most   w_j = sum_g |c_g| |J_g A^-1 e_j|
     run g alone           moves what runs share by d_g = -A_g^+ S_g^T r_g,   A_g = S_g^T S_g
 
-with S_g the columns of what runs share, less what those of the run's own parameters make up for. Rao's score test asks
-how much of columns D_g, of sizes s (m,), the residuals hold. What parameters make up for is projected out of them:
+with S_g the columns of what runs share, the run's own projected out. Rao's score test of columns D_g (sizes s (m,)):
 
     s = I^-1 sum_g L_g^T r_g,   L_g = (1 - J_g J_g^+) D_g,   I = sum_g L_g^T L_g,   z^2 = s^T I (Cov sum L^T r)^-1 I s
 
-z^2 is a chi^2 number of m degrees of freedom where there is nothing. The covariance is that of noise correlated like
-r - L s, or like r if that is larger and r - L s follows itself closely, too.
-
-Source: C. R. Rao, Proc. Cambridge Philosophical Society 44 (1948) 50.
+z^2 ~ chi^2(m) where there is nothing. The covariance is that of noise correlated like r - L s, or like r if that is
+larger and r - L s follows itself closely, too (C. R. Rao, Proc. Cambridge Philosophical Society 44 (1948) 50).
 """
 
 from __future__ import annotations

@@ -1,39 +1,28 @@
-r"""Noise of a run: how rough its channels are, and how strongly correlated in time.
+"""Noise of a run: how rough its channels are, and how strongly correlated in time.
 
 **Roughness.** Third differences leave nothing of a parabola, and of white noise of standard deviation sigma a normal
 number of variance 20 sigma^2. Their median does not mind impacts, lost samples and false readings::
 
     sigma = median |x_{i+3} - 3 x_{i+2} + 3 x_{i+1} - x_i| / (0.6745 sqrt(20))
 
-Noise whose neighbours are correlated comes out smaller, by a factor of 2.7 for a correlation of 0.8. Rounding hides
-noise below the last digit, whose standard deviation is 1 / sqrt(12) of it.
-
 **Correlation** is that of an autoregressive model of each channel::
 
     r_t + a_1 r_{t-1} + ... + a_p r_{t-p} = eps_t,      eps white with standard deviation sigma
 
-The residuals of a fit are less correlated than the noise was: the fit has taken out whatever looks like a change of a
-parameter. Restricted maximum likelihood (REML), the likelihood of the rest, undoes that::
+A fit takes out of the residuals whatever looks like a change of a parameter. Restricted likelihood (REML) undoes that::
 
     -2 log L = (n - P) log sigma^2 + sum_t log v_t + log |X^T X|,     X = the columns of J, filtered like r
     sigma^2  = (RSS of filtered r on X) / (n - P)
 
 A sample with only m < p predecessors (at the start, after a gap) is predicted from those, by the Durbin-Levinson
 coefficients of order m, with the relative variance v = 1 / prod_{i > m} (1 - kappa_i^2). The partial correlations
-kappa_i in (-1, 1) are the free variables: the model is stationary. The order p is chosen by AIC. Samples are counted by
-index: irregular times are taken as regular. A channel that was measured at every s-th index only has its model in steps
-of s indices.
-
-A fit of P parameters to a channel has taken out what is slower than about P/2 oscillations per record. A model that
-extrapolates to there from faster motion can be wrong by orders of magnitude, so the spectrum is flat in the lower half
-of it. (In all of it, errors of a bouncing ball under noise with a correlation of 0.9 came out a tenth too small.)
-
-The channels of one run share one polynomial, with a scale each, unless polynomials of their own are likelier by more
-than their number explains (Akaike).
+kappa_i in (-1, 1) are the free variables; AIC chooses p. Samples are counted by index. A channel that was measured at
+every s-th index has its model in steps of s indices. The spectrum is flat below half of P/2 oscillations per record,
+where a fit of P parameters has left nothing to see. The channels of a run share one polynomial, with a scale each,
+unless polynomials of their own are likelier (AIC).
 
 Source: H. D. Patterson, R. Thompson, Biometrika 58 (1971) 545, for REML; O. Barndorff-Nielsen, G. Schou, J.
-Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974)
-716, for AIC.
+Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974) 716.
 """
 
 from __future__ import annotations
@@ -64,10 +53,8 @@ _SLOWEST = 0.8
 def roughness(values: NDArray) -> float:
     """One standard deviation of the noise of a column (n,) of equally spaced samples, NaN where one is lost.
 
-    Motion across a gap, or beside samples that repeat the one before as of a film in a file of more pictures, adds to
-    third differences. So it is estimated from unbroken stretches, from all samples, and from those that differ from the
-    one before, and the smallest number counts. At least the rounding of the numbers, where all are multiples of one
-    step; infinite for fewer than eight.
+    The smallest of three estimates counts: of unbroken stretches, of all samples, of those that differ from the one before
+    (films repeat pictures). At least the rounding of the numbers; infinite for fewer than eight.
 
     Example:
         >>> t = np.arange(2000) / 500
@@ -100,9 +87,8 @@ def _median(x: NDArray) -> float:
 def neighbourly(values: NDArray) -> NDArray:
     """(k,) standard deviations of residuals (n, k) that are noise with correlated neighbours, NaN where one is lost.
 
-    Third differences of samples s apart have, for correlations rho^s, a variance of sigma^2 f(rho^s)
-    with f(c) = 20 - 30 c + 12 c^2 - 2 c^3. Those of s = 1 and s = 2 tell sigma and rho, one for all channels, and next
-    to nothing of a slow curve below the noise. Beyond rho = 0.8 nobody tells noise from motion.
+    Third differences of samples s apart have, for correlations rho^s, a variance of sigma^2 f(rho^s), with
+    f(c) = 20 - 30 c + 12 c^2 - 2 c^3. Those of s = 1 and s = 2 tell sigma and rho, one for all channels.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -217,8 +203,6 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
 def whitening(model: Autoregression, present: NDArray) -> NDArray:
     """(n, p+1) filter W that makes noise of a model white: sum_j W[t, j] r[t - j] has variance 1, zero where missing.
 
-    It is the filter of the likelihood above: a sample with fewer than p predecessors is predicted from those it has.
-
     Example:
         >>> whitening(Autoregression(np.array([1.0, -0.6]), 0.8), np.array([True, True, False, True]))
         array([[ 1.  ,  0.  ],
@@ -305,10 +289,7 @@ class _Moments:
         return np.tanh(result.x)
 
     def perturbations(self, kappa: NDArray) -> tuple[tuple[NDArray, NDArray], ...]:
-        """Pairs of polynomials, one standard deviation of y = arctanh kappa (p,) to either side.
-
-        It is that of the curvature of the deviance, at most 1: from kappa = 0.76 to 0.96.
-        """
+        """Pairs of polynomials, one sigma of arctanh kappa (p,) to either side by the curvature of the deviance, at most 1."""
         y, step = np.arctanh(kappa), _STEP * np.eye(kappa.size)
 
         def deviance(*moves):
@@ -384,25 +365,14 @@ def autocorrelation(r: NDArray, lags: int) -> NDArray:
 
 @dataclass(frozen=True)
 class RunNoise:
-    """The models of a run's channels, and pairs of such lists, displaced by one standard deviation to either side.
-
-    There is one pair for each independent direction in which the residuals leave the models uncertain.
-    """
+    """The models of a run's channels, and pairs of such lists, displaced by one sigma in each uncertain direction."""
 
     models: list[Autoregression]
     perturbations: list[tuple[list[Autoregression], list[Autoregression]]]
 
 
 def run_noise(r: NDArray, J: NDArray) -> RunNoise:
-    """Models of a run's channels: of one polynomial for all, or of one for each; r (n, k), J (n, k, P).
-
-    Example:
-        >>> from scipy.signal import lfilter
-        >>> noise = np.random.default_rng(0).normal(size=(400, 2)) * [1.0, 5.0]
-        >>> noise = run_noise(lfilter([1.0], [1.0, -0.9], noise, axis=0), np.zeros((400, 2, 1)))
-        >>> [model.order for model in noise.models], bool(noise.models[1].sigma > 4 * noise.models[0].sigma)
-        ([1, 1], True)
-    """
+    """Models of a run's channels: of one polynomial for all, or of one for each; r (n, k), J (n, k, P)."""
     channels = range(r.shape[1])
     models, groups = [autoregression(r[:, c], J[:, c]) for c in channels], [[c] for c in channels]
     common = _common(r, J, models) if len(models) > 1 else models
@@ -423,10 +393,7 @@ def run_noise(r: NDArray, J: NDArray) -> RunNoise:
 
 
 def _common(r: NDArray, J: NDArray, separate: list[Autoregression]) -> list[Autoregression]:
-    """One polynomial for all channels, put one behind the other with a gap between.
-
-    Each in the scale of its innovations: its slow motion, of which a record holds little, would be a poor one.
-    """
+    """One polynomial for all channels, each in the scale of its innovations, one behind the other with a gap between."""
     scale = np.array([model.sigma for model in separate])
     # A channel without noise, or without samples, has nothing to say.
     r, J = np.where(scale > 0, r, np.nan), np.where(scale[:, None] > 0, J, 0.0)
@@ -461,12 +428,10 @@ def score_covariance(models: list[Autoregression], r: NDArray, J: NDArray) -> ND
 
 
 def correlated_score(spectra: Sequence[NDArray], rho: NDArray, J: NDArray) -> NDArray:
-    r"""Covariance (P, P) of the score J^T r of noise with given spectra, correlated between channels too.
+    """Covariance (P, P) of the score J^T r of noise with given spectra, rho (k, k) the correlation of innovations.
 
-    sum_cd J_c^T Sigma_cd J_d with Toeplitz matrices Sigma_cd, by Fourier transforms of length L = `grid(n)` (F that of
-    J (n, k, P), zero-padded; rho (k, k) the correlation of the channels' innovations)::
-
-        sum_cd rho_cd sum_w sqrt(S_c(w) S_d(w)) F_c(w)^* F_d(w) / L
+    With F the transforms of J (n, k, P), zero-padded to L = `grid(n)`:
+    sum_cd rho_cd sum_w sqrt(S_c(w) S_d(w)) F_c(w)^* F_d(w) / L.
     """
     L = grid(J.shape[0])
     F = np.fft.rfft(J, L, axis=0) * np.sqrt(np.asarray(spectra)).T[:, :, None]

@@ -1,22 +1,17 @@
-r"""What many runs say together: the mean of a parameter, how much it differs from run to run, and on what it depends.
+"""What many runs say together: the mean of a parameter, how much it differs from run to run, and on what it depends.
 
-Run i of n was fitted by itself, to y_i with the standard error s_i. Its true value is that of its conditions x_i, and
-something of its own::
+Run i of n was fitted by itself, to y_i with the standard error s_i, under conditions x_i::
 
     y_i = x_i^T beta + b_i + eps_i,      b_i ~ N(0, tau^2),    eps_i ~ N(0, s_i^2)
 
-tau is the spread. It is found by restricted maximum likelihood, with the weights w_i = 1 / (s_i^2 + tau^2)::
+tau, the spread, has the largest restricted likelihood, with the weights w_i = 1 / (s_i^2 + tau^2)::
 
     -2 log L = sum_i log(s_i^2 + tau^2) + log |X^T W X| + Q(tau^2),      Q = sum_i w_i (y_i - x_i^T beta)^2
 
-beta is that of the weights, and its covariance (X^T W X)^-1 Q / (n - p), with quantiles of Student's t of n - p
-degrees of freedom: that of a few runs is honest, too. Where Q(0) is one of the 2.5 % smallest numbers it is that of the
-stated errors, (X^T W X)^-1. Q(tau^2) is a chi^2 number of n - p degrees of freedom whatever
-tau is, and the interval of tau holds those at which Q is none of the 2.5 % largest or smallest.
-
-Runs that are to tell how they differ must be of recordings of their own (`one_recording_twice`): the same numbers are
-the same recording, and so are others that leave the same noise, as one that was cut, thinned, rounded, or put into
-other units.
+beta is that of the weights, and its covariance (X^T W X)^-1 Q / (n - p), with quantiles of Student's t of n - p degrees
+of freedom. Where Q(0) is one of the 2.5 % smallest numbers it is that of the stated errors, (X^T W X)^-1. Q(tau^2) is
+a chi^2 number of n - p degrees of freedom, and the interval of tau holds those at which Q is none of the 2.5 % largest
+or smallest.
 
 Source: G. Knapp, J. Hartung, Statistics in Medicine 22 (2003) 2693, for the covariance; W. Viechtbauer, Statistics in
 Medicine 26 (2007) 37, for the interval of tau.

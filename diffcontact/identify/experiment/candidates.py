@@ -1,18 +1,10 @@
 """Candidates of an experiment: their simulation with exact Jacobians, and what each would give.
 
-Where another impact comes in, or two change places, the information of an experiment jumps, so every candidate is
-simulated. All have the same length when compiled: shorter records are continued by samples that follow each other at
-once and are not measured.
+All have the same length when compiled: shorter records are continued by samples that are not measured.
 
 A setting is a dictionary control -> value. A control is a parameter of the problem (a height of fall, an angle), an
-element of one (`u0[1]`), or one of four that every recording has:
-
-| control      | unit | what it is                                       |
-|--------------|------|--------------------------------------------------|
-| `frame_rate` | 1/s  | samples a second, evenly spaced                  |
-| `duration`   | s    | from the first sample to the last                |
-| `runs`       |      | how often it is repeated                         |
-| `channels`   |      | which of the channels are seen, a tuple of them  |
+element of one (`u0[1]`), or one of four that every recording has: `frame_rate` [1/s], `duration` [s], `runs` (how often
+it is repeated), `channels` (which are seen, a tuple).
 """
 
 from __future__ import annotations
@@ -165,10 +157,7 @@ class Record:
 
 
 class NextRun:
-    """The run to come, of an objective of a single run, as a function of what the controls set.
-
-    `elements` are the places in the parameters of all that controls may set, by name.
-    """
+    """The run to come, of an objective of a single run, as a function of the `elements` that the controls set."""
 
     def __init__(self, objective: Objective, elements: Mapping[str, tuple[str, tuple[int, ...] | None]]):
         self.objective, self.elements = objective, elements
@@ -178,10 +167,7 @@ class NextRun:
         self._as_it_was = Record(observations.times, observations.present, observations.sigma)
 
     def record(self, setting: Setting) -> Record:
-        """The samples of a setting: those of the run that is varied, unless rate or duration are controls.
-
-        Then no sample is missing, of the channels that were seen at all.
-        """
+        """The samples of a setting: those of the run that is varied, or evenly spaced ones with a rate or duration."""
         was = self._as_it_was
         times, present, sigma = was.times, was.present, was.sigma
         if {FRAME_RATE, DURATION} & (setting.keys() - self.elements.keys()):
@@ -385,10 +371,7 @@ class Question:
 def scan(
     run: NextRun, controls: Controls, question: Question, candidates: int, seed: int
 ) -> tuple[Candidate, list[Candidate], int]:
-    """The run as it was, about so many settings that are affordable, and how many cost too much.
-
-    They are simulated in steps that are short enough for the best of them.
-    """
+    """The run as it was, about so many settings that are affordable, and how many cost too much."""
     settings = controls.scan(candidates, seed)
     affordable = [setting for setting in settings if controls.price(setting) <= controls.budget]
     distinct = list({_key(setting): setting for setting in affordable}.values())

@@ -1,18 +1,11 @@
-r"""How certain a fit of some runs would be, and the noise of a run that is still to be made.
+"""How certain a fit of some runs would be, and the noise of a run that is still to be made.
 
-A run with Jacobian J (in units of its noise) and score covariance V = Cov(J^T noise) has parameters of its own, an
-initial state say. With these projected out,
+A run with Jacobian J (in noise) and score covariance V = Cov(J^T noise), its own parameters projected out, tells
 
     A = J_s^T J_s - J_s^T J_o (J_o^T J_o)^+ J_o^T J_s,        S = X^T V X,    X = [I, -(J_o^T J_o)^+ J_o^T J_s]
 
-is what it tells of the rest: A the curvature of its cost (Schur's complement), S the covariance of its score. Least
-squares over several runs add both, and are off by
-
-    C = (sum A)^-1 (sum S) (sum A)^-1
-
-the error bars of a fit (`error_bars`). For white noise S = A, and C is the inverse of Fisher's information.
-
-A tenth more of something would help as the Jacobian of a fit says, without another simulation (`what_helps`).
+A is the curvature of its cost (Schur's complement), S the covariance of its score. Least squares over several runs add
+both, and have the covariance C = (sum A)^-1 (sum S) (sum A)^-1 (`error_bars`). For white noise S = A.
 """
 
 from __future__ import annotations
@@ -92,11 +85,7 @@ class Evidence:
 
 
 def criterion_value(covariance: NDArray, criterion: str, scales: NDArray) -> float:
-    """What a design makes small, of the covariance (t, t) of what is sought; infinite where some of it is unknown.
-
-    "D": log det C / t, the volume of the region of confidence; "A": log of the mean variance, each in units of its
-    scale; "one": log of the variance of the one that is sought.
-    """
+    """What a design makes small, of the covariance (t, t) of what is sought; infinite where some of it is unknown."""
     if not np.all(np.isfinite(covariance)):
         return np.inf
     if criterion == "D":
@@ -115,11 +104,7 @@ class Noise:
     scatter: NDArray  # (P,) variances of theta from run to run
 
     def score(self, J: NDArray, spacing: float) -> NDArray:
-        """Covariance (P, P) of J^T noise, J (n, k, P) zero where nothing is measured, samples `spacing` apart.
-
-        Noise that was correlated in time is as correlated at another frame rate: its autocovariance, straight between
-        the lags at which it is known. Noise that was white is white at any.
-        """
+        """Covariance (P, P) of J^T noise, J (n, k, P) zero where nothing is measured, samples `spacing` apart."""
         if not self.models:
             return np.einsum("nkp,nkq->pq", J, J)
         ratio = spacing / self.spacing
@@ -140,10 +125,7 @@ def _spectrum(model: Autoregression, n: int, ratio: float) -> NDArray:
 
 
 def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
-    """The noise that a fit found in one of its runs, and how its runs scatter, from three runs on.
-
-    `names` are those of the elements of theta of a single run, for the scatter.
-    """
+    """The noise that a fit found in one of its runs, and how the elements `names` scatter from run to run."""
     objective = _objective(result)
     at = under_loss(objective.first_order(), objective.loss)
     keep, scatter = result.known & ~result.bounded, dict.fromkeys(names, 0.0)

@@ -1,7 +1,4 @@
-"""The same fit on many sets of data: simulation studies, and the parametric bootstrap.
-
-Nothing is compiled for a replica: only the measured values differ.
-"""
+"""The same fit on many sets of data: simulation studies, and the parametric bootstrap."""
 
 from __future__ import annotations
 

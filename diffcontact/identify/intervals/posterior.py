@@ -1,13 +1,11 @@
-r"""Posterior: which parameters the data leave possible, without the parabola that standard errors rest on.
+"""Posterior: which parameters the data leave possible, without the parabola that standard errors rest on.
 
     log p(theta | data) = -1/2 sum_runs |W r(theta)|^2 - 1/2 sum_priors ((theta_j - mean_j) / sigma_j)^2,
     low <= theta <= high, flat otherwise (in the logarithm, for a parameter in log scale)
 
-r are the residuals of the fit and W the filter that makes them white, that of the autoregressive noise model of each
-channel on which the error bars within a run rest. What differs from run to run is not in it.
-
-The No-U-Turn sampler walks in coordinates x without bounds (`Unbounded`), y = y_0 + L x, in which the posterior is
-nearly a sphere: L L^T is the inverse of the curvature at the estimate.
+r are the residuals and W the filters that make them white (`noise.whitening`). What differs from run to run is not in
+it. The No-U-Turn sampler walks in coordinates x without bounds (`Unbounded`), y = y_0 + L x, with L L^T the inverse of
+the curvature at the estimate.
 
 Source: M. D. Hoffman, A. Gelman, J. Machine Learning Research 15 (2014) 1593, for the sampler; A. Vehtari, A. Gelman,
 D. Simpson, B. Carpenter, P.-C. Buerkner, Bayesian Analysis 16 (2021) 667, on reading r-hat and the effective size.
@@ -228,10 +226,7 @@ def _sample(log_density: Callable, keys: Array, starts: Array, draws: int, warmu
 
 
 def _diagnostics(values: NDArray) -> tuple[NDArray, NDArray]:
-    """r-hat and effective size (P,) of values (chains, n, P), from the halves of the chains.
-
-    Halves tell of chains that all still move the same way, and of a single one.
-    """
+    """r-hat and effective size (P,) of values (chains, n, P), from the halves of the chains."""
     measures, half = _blackjax().diagnostics, values.shape[1] // 2
     values = np.concatenate([values[:, :half], values[:, -half:]])
     r_hat, effective = measures.potential_scale_reduction(values), measures.effective_sample_size(values)
@@ -322,12 +317,9 @@ def _alike(runs: list[Run], filters: list[NDArray]) -> list[tuple[Any, tuple]]:
 
 
 class Unbounded:
-    """The map between coordinates y (P,) without bounds and parameters theta (P,) within theirs.
+    """The map between coordinates y (P,) without bounds and parameters theta (P,) within low and high (infinite: none).
 
     low and high: theta = low + (high - low) / (1 + exp(-y)); one of them: at the distance exp(y) from it; none: y.
-
-    Args:
-        low, high: (P,) bounds of theta, infinite where there is none.
     """
 
     def __init__(self, low: NDArray, high: NDArray):

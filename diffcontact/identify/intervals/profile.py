@@ -1,22 +1,19 @@
-r"""Profile likelihood: an interval that does not trust the curvature, and whether the curvature may be trusted.
+"""Profile likelihood: an interval that does not trust the curvature, and whether the curvature may be trusted.
 
 For each value x of one parameter the others are fitted anew. With the cost c(x) and its minimum c, the 95 % interval is
 
-    2 (c(x) - c) / s^2 <= t^2
+    2 (c(x) - c) / s^2 <= t^2,    s^2 = (stderr / stderr_0)^2,    stderr_0 = sqrt((J^T J)^-1)
 
-where t is the quantile of the fit's own interval and s^2 = (stderr / stderr_0)^2 the scale that its error bars rest on.
-Here stderr_0 = sqrt((J^T J)^-1); s^2 says how much larger than stated the residuals are, and how correlated. For a
-linear model that is the fit's interval; near a bound, or where the cost is no parabola, it is the better one.
+where t is the quantile of the fit's own interval: for a linear model that is the fit's interval.
 
-**Is the cost a parabola?** Moving theta_j by h to an end of its interval, the others following as in a linear model,
-raises the cost by h^2 / (2 B_jj), B = (J^T J)^-1. Where it rises by much less, the interval is too short; where it
-falls, the estimate was a local minimum (`misjudged`). Twice as far is looked at, too: behind the edge where a contact
-grips, a cost that has risen as it should rises no more. What is at a bound is held there in the error bars of the
-others. Where they would be longer were it free, an interval without it is too short (`leaning`).
+**Is the cost a parabola?** Moving theta_j by h, the others following as in a linear model, raises the cost by
+h^2 / (2 B_jj), B = (J^T J)^-1. Where it rises by much less at an end of the interval, or twice as far, the interval is
+too short; where it falls, the estimate was a local minimum (`misjudged`). What is at a bound is held there in the error
+bars of the others, whose interval is too short where they would be longer were it free (`leaning`).
 
 **Far from the estimate** contacts may grip that slip here, or the other way round. Behind such an edge nothing may
-depend on the element any longer, and the data may be explained there as well (`further`). No descent tells: the cost
-rises first, and has a kink at the edge.
+depend on the element any longer, and the data may be explained as well (`further`). No descent tells: the cost rises
+first, and has a kink at the edge.
 
 Source: D. M. Bates, D. G. Watts, Nonlinear Regression Analysis and Its Applications (1988), chapter 6.
 """
@@ -64,10 +61,7 @@ class Misjudged:
 
 
 def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
-    """The ends of intervals at which, or behind which, the cost has risen by less than a third of what it should have.
-
-    Looked at is what no run has of its own, from single runs all; nothing where that is more than 24 parameters.
-    """
+    """The ends of intervals at which, or behind which, the cost has risen by less than a third of what it should have."""
     theta, parameters = objective.parameters.start, objective.parameters
     seen = result.known & ~result.bounded
     f, J = objective.evaluate(theta)
@@ -99,7 +93,7 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
 
 
 def leaning(result: Estimate, objective: Objective) -> list[str]:
-    """Elements whose standard error would be longer by a tenth, were what is at a bound free; no run's own, if many."""
+    """Elements whose standard error would be longer by a tenth, were what is at a bound free."""
     at, parameters = result.bounded, objective.parameters
     if not at.any():
         return []
@@ -154,10 +148,7 @@ class ProfileScan:
         self.seen = {float(self.theta[j]): 0.0}
 
     def rise(self, x: float, anew: bool = False, most: int = MAX_EVALUATIONS) -> float:
-        """What it is at x, the lowest that was found; infinite where the simulation does not get through.
-
-        `anew`: looked for again, from where the others are; `most`: evaluations.
-        """
+        """What it is at x, the lowest that was found, `anew` looked for; infinite where the simulation does not get through."""
         if x in self.seen and not anew:
             return self.seen[x]
         parameters, others = self.objective.parameters, self.others
@@ -206,10 +197,7 @@ def scales(result: Estimate, objective: Objective) -> NDArray:
 
 
 def end_of_interval(scan: ProfileScan, side: float) -> float:
-    """Where the rise passes the level on one side: steps that grow, then bisection with secants.
-
-    The bound where it passes it nowhere.
-    """
+    """Where the rise passes the level on one side, by growing steps, then bisection with secants; the bound if nowhere."""
     parameters, j, stderr, level = scan.objective.parameters, scan.j, scan.stderr, scan.level
     start = scan.objective.parameters.start
     scan.theta = start.copy()
@@ -254,10 +242,7 @@ _MOST = 40
 
 
 def further(scan: ProfileScan, name: str) -> tuple[bool, bool]:
-    """Whether the interval has no end downwards, and none upwards, because of what grips or slips there.
-
-    Of many runs together only a friction is asked for, by a single descent.
-    """
+    """Whether the interval has no end downwards, and none upwards, because of what grips or slips there."""
     start, half = scan.objective.parameters.start, np.sqrt(scan.level) * scan.stderr
     if not scan.objective.joint.rubs or scan.objective.exact(scan.cost):
         return False, False
@@ -277,10 +262,7 @@ def further(scan: ProfileScan, name: str) -> tuple[bool, bool]:
 
 
 def _at_the_edge(scan: ProfileScan) -> NDArray | None:
-    """(P,) the estimate with each friction that grips as small as it can be; None where none does.
-
-    What grips with any larger friction may have slipped with this one.
-    """
+    """(P,) the estimate with each friction that grips as small as it can be; None where none does."""
     objective, start = scan.objective, scan.objective.parameters.start
     parameters, edge = objective.parameters, start.copy()
     for i in np.flatnonzero(~np.any(scan.jacobian, axis=0)):
@@ -293,10 +275,7 @@ def _at_the_edge(scan: ProfileScan) -> NDArray | None:
 
 
 def _levels_off(scan: ProfileScan, begin: NDArray, step: float) -> bool:
-    """Whether so far away nothing depends on the element any longer, and the cost is as low as within its interval.
-
-    A descent that goes there little by little may stay in the kink between grip and slip.
-    """
+    """Whether so far away nothing depends on the element any longer, and the cost is as low as within its interval."""
     objective, j = scan.objective, scan.j
     there = begin.copy()
     there[j] += step
@@ -310,11 +289,7 @@ def _levels_off(scan: ProfileScan, begin: NDArray, step: float) -> bool:
 
 
 def _larger_does(scan: ProfileScan, name: str, factors: Sequence[float]) -> bool:
-    """Whether a much larger friction explains the data as well: contacts grip then that slip at the estimate.
-
-    Of a contact that slips the data show mu and not the spin, of one that grips the spin and not mu. No descent leads
-    from one to the other. What is not seen begins at zero, too: it may have come to where nothing grips.
-    """
+    """Whether a much larger friction explains the data as well: contacts grip then that slip at the estimate."""
     objective, start = scan.objective, scan.objective.parameters.start
     if role(objective, start, name) != "friction":
         return False

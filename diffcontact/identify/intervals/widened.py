@@ -1,17 +1,13 @@
-r"""Intervals where a standard error says nothing: by profiles, of friction that grips, and of minima elsewhere.
+"""Intervals where a standard error says nothing: by profiles, of friction that grips, and of minima elsewhere.
 
-**Profiles, unasked:** at a bound, within reach of one, beside one at a bound that does the same, and where the cost is
-no parabola as far as the interval reaches, as of a restitution near zero.
+**Profiles** at a bound, within reach of one, beside one at a bound that does the same, and where the cost is no parabola
+as far as the interval reaches, as of a restitution near zero.
 
-**Where every contact grips** nothing depends on mu. That ends at the edge, the largest |B| / P of the contacts at the
-estimate. Below it some slip, and the cost rises, the other parameters being fitted anew. The interval of mu has no
-upper end, and its lower one is where 2 (c(mu) - c) / s^2 = t^2, with the scale s^2 of `profile` and Student's t for the
-degrees of freedom that independent samples leave.
+**Where every contact grips** nothing depends on mu, down to the edge, the largest |B| / P of the contacts. Below it some
+slip, and the lower end is where 2 (c(mu) - c) / s^2 = t^2; there is no upper one.
 
-**Minima far from the estimate** have intervals of their own, and the data do not tell which of them holds the truth:
-the interval of the fit holds all of them. At another minimum, with cost c' and parameters outside the interval, the
-data are explained as well where 2 (c' - c) / s^2 <= t^2. Such minima are looked for where the starts of the search
-ended.
+**Minima far from the estimate,** among where the starts of the search ended, explain the data as well where
+2 (c' - c) / s^2 <= t^2. The interval of the fit holds the intervals of all of them.
 """
 
 from __future__ import annotations
@@ -94,10 +90,7 @@ def _between(result: FitResult, objective: Objective) -> list[str]:
 
 
 def _near(result: FitResult, objective: Objective) -> list[str]:
-    """At their bounds first, then what is no run's own and has no effect at the estimate, or an interval that is cut.
-
-    Or that is longer than its standard error says, since it reaches where contacts grip or slip that do not here.
-    """
+    """At their bounds first, then what has no effect at the estimate, or an interval that is cut or reaches another mode."""
     parameters = objective.parameters
     low, high = parameters.values(parameters.low), parameters.values(parameters.high)
     ends, half = result.ends, result.quantiles * np.sqrt(np.diag(result.covariance))

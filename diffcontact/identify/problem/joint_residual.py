@@ -1,7 +1,6 @@
 """The residuals of all runs as functions of one flat vector theta.
 
-A run is its code, its numbers and its place in theta. Shorter runs are continued past their end to the length of the
-longest, with missing values, so that runs of one code share a compilation.
+Shorter runs are continued past their end to the length of the longest, so that runs of one code share a compilation.
 """
 
 from __future__ import annotations
@@ -112,10 +111,7 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """What two recordings share only if they are one, whatever their clocks and the order of their channels.
-
-        SHA-256 of what was measured; empty where nothing changes, as of bodies at rest.
-        """
+        """SHA-256 of what was measured, the same whatever the clock and the order of channels; empty where nothing changes."""
         channels = np.where(self.present, self.values, np.nan).T
         if all(np.unique(channel[~np.isnan(channel)]).size < 2 for channel in channels):
             return ""
@@ -271,14 +267,7 @@ def cut(trajectory: Any, length: int) -> Any:
 
 
 def require_functions(run: Run) -> int:
-    """Refuse what a run's `tied`, `initial` and `clock` return, and contacts that it does not have.
-
-    Returns:
-        d, how many velocities `initial` returns.
-
-    Raises:
-        ValueError: one line that names the function, what was expected and what it returned.
-    """
+    """The number of velocities d, having refused what a run's `tied`, `initial` and `clock` should not return."""
     model = run.model
 
     def begin(z, fixed, times):
@@ -366,9 +355,7 @@ class JointResidual:
         """Few rows in place of the m samples: f (M,) and J (M, P) with the f^T f, J^T f and J^T J of all of them.
 
         Each run's [J_i, r_i], of the loss and up to the horizon, is replaced by its triangular factor, (P_i + 1) rows.
-        An orthogonal transformation changes neither the cost nor a Gauss-Newton step, but the optimiser's linear
-        algebra becomes as small as the number of parameters. Residuals that are not finite count as a large penalty
-        without derivative, so that the optimiser backs off.
+        Residuals that are not finite count as a large penalty without derivative.
         """
         factors = []
         for run, at in zip(self.runs, self.linearise(theta), strict=True):
@@ -417,10 +404,7 @@ class JointResidual:
         return self._with(self._resolved(theta))
 
     def _resolved(self, theta: NDArray) -> list[Run]:
-        """Every run with as many substeps as it needs by itself, where their number was left open.
-
-        Runs that list percussions share the largest of their code, since each number would be compiled.
-        """
+        """Every run with as many substeps as it needs, where their number was left open; those that list percussions alike."""
         found = [
             run.enough(theta) if problem.substeps == "auto" else None
             for run, problem in zip(self.runs, self.problems, strict=True)

@@ -1,18 +1,13 @@
-r"""Robust losses: what an outlier may cost.
-
-    cost = 1/2 sum_i C^2 rho(r_i^2 / C^2)
+"""Robust losses: what an outlier may cost, cost = 1/2 sum_i C^2 rho(r_i^2 / C^2), C = f_scale.
 
     linear   rho(z) = z                                        the sum of squares
     soft_l1  rho(z) = 2 (sqrt(1 + z) - 1)                      squares near zero, |r| far out
     huber    rho(z) = z if z <= 1, else 2 sqrt(z) - 1          the same, with a kink in the curvature
     cauchy   rho(z) = ln(1 + z)                                far out hardly more than nothing
 
-with C = f_scale, the residual (in standard deviations of the stated noise) from which on it is an outlier. The
-definitions are those of scipy's `least_squares`. Every one is a sum of squares of other residuals,
+as scipy's `least_squares` has them. Every one is a sum of squares of other residuals, with the exact gradient,
 
     s_i = sign(r_i) C sqrt(rho(r_i^2 / C^2)),      ds_i/dr_i = rho' r_i / s_i >= 0
-
-so that whatever minimises sums of squares minimises it too, with the exact gradient.
 
 Source: P. J. Huber, Ann. Math. Statist. 35 (1964) 73; B. Triggs, P. McLauchlan, R. Hartley, A. Fitzgibbon, Bundle
 Adjustment (2000), section 4.3.
@@ -34,11 +29,7 @@ ROBUST = f"expected loss {', '.join(map(repr, LOSSES[1:-1]))} or {LOSSES[-1]!r}"
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss and its scale, for numpy and jax arrays alike; hashable, static under jit.
-
-    Args:
-        name: one of `LOSSES`.
-        scale: C [standard deviations].
+    """A loss and its scale C [standard deviations], for numpy and jax arrays alike; hashable, static under jit.
 
     Raises:
         ValueError: an unknown name, a scale that is not positive.

@@ -116,10 +116,7 @@ class Objective:
         return parts
 
     def evaluate(self, theta: NDArray, horizon: float = 1.0) -> tuple[NDArray, NDArray]:
-        """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P), of the samples up to a horizon.
-
-        The last ones are kept: least squares ask for f, and after an accepted step for J at the same place.
-        """
+        """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P), of the samples up to a horizon."""
         where, f, J = self._last
         if np.array_equal(theta, where) and horizon == 1.0:
             return f, J
@@ -147,10 +144,7 @@ class Objective:
         return self._costs[-1][1]
 
     def reach(self, theta: NDArray, horizon: float) -> float:
-        """How far into the runs, from 0 to 1, the simulation at theta (P,) follows the data behind a horizon.
-
-        It ends at the first sample that is further off than those within the horizon.
-        """
+        """How far into the runs, from 0 to 1, the simulation follows the data behind a horizon: to the first sample far off."""
         sizes, within = [], []
         for run, at in zip(self.joint.runs, self.joint.linearise(theta), strict=True):
             sizes.append(np.where(np.isfinite(at.r), at.r, np.inf))
@@ -174,11 +168,7 @@ class Objective:
         return max(self.joint.samples - self.joint.size, 1)
 
     def explained(self, theta: NDArray) -> bool:
-        """Whether noise explains what is left.
-
-        It does where the residuals are as large as stated (`misfit` within three standard errors of 1), or rounding. It
-        also does where the stated noise is out of the question (`misfit` beyond a factor of two) but they are white.
-        """
+        """Whether noise explains what is left: of the stated size (within three standard errors), white, or rounding."""
         at = self.joint.linearise(theta)
         if not self.finite(at):
             return False

@@ -1,13 +1,11 @@
 """Which parameters are free, within which bounds and priors, and how they lie in one flat vector.
 
-The optimiser sees one vector theta (P,). Run i sees only its part of it, z_i = theta[index_i]: everything that is
-shared, and of the per-run parameters (an initial state, say) those of run i::
+The optimiser sees one vector theta (P,). Run i sees only its part of it, z_i = theta[index_i]::
 
     theta = [ shared ... | those of run 0, those of run 1, ... ]    d residual_i / d theta is zero outside index_i
 
-A parameter in log scale is there with its logarithm, value = exp(theta): equal steps are equal ratios, and it stays
-positive. Tied parameters are not in theta: they are functions of those that are.
-Priors, what is known of parameters besides the data, are further rows of the residual.
+A parameter in log scale is there with its logarithm, value = exp(theta). Tied parameters are functions of those that
+are in theta. Priors are further rows of the residual.
 """
 
 from __future__ import annotations
@@ -189,10 +187,7 @@ class FreeParameters:
         return parts
 
     def merge(self, theta: NDArray) -> dict[str, Any]:
-        """The user's dictionary with the free parameters at `theta`, and those tied to them.
-
-        A tied parameter that differs from run to run has a leading axis that counts the runs.
-        """
+        """The user's dictionary at `theta`, with what is tied; what is tied and differs from run to run has an axis of runs."""
         merged = {**self.params, **self.split(self.values(theta))}
 
         def of_run(name, value, run):
@@ -218,10 +213,6 @@ def free_parameters(
     tied: Mapping[str, Tie] | None = None,
 ) -> FreeParameters:
     """Check names, shapes, starting values and bounds, and lay the free parameters out in one vector.
-
-    Raises:
-        ValueError: a name that `params` lacks, a wrong leading axis, a value that is not finite or outside its bounds.
-            A tied parameter that is free as well, or is no function.
 
     Example:
         >>> free_parameters({"e": 0.7, "q0": [[1.0], [2.0]]}, {"e": Interval(0, 1), "q0": Real()}, {"q0"}, 2).names
@@ -266,10 +257,7 @@ def free_parameters(
 
 
 def starting_points(parameters: FreeParameters, starts: int, seed: int) -> Iterator[NDArray]:
-    """(P,) each: the given start, then a Sobol set in the bounds.
-
-    Where a parameter has no finite bounds: around its start, within a factor of two, or 1 about zero.
-    """
+    """(P,) each: the given start, then a Sobol set in the bounds, or within a factor of two, or 1 about zero."""
     first, log = parameters.start, parameters.log
     yield first
     if starts == 1:
@@ -386,11 +374,7 @@ class Normal:
 
 
 class Priors:
-    """Rows (parameter - mean) / sigma as functions of theta; a per-run parameter has one prior per run, or one for all.
-
-    Raises:
-        ValueError: a name that is not free, a shape that does not fit, a mean far beyond the parameter's bounds.
-    """
+    """Rows (parameter - mean) / sigma as functions of theta; a per-run parameter has one prior per run, or one for all."""
 
     def __init__(self, priors: Mapping[str, Normal], parameters: FreeParameters):
         self.parameters = parameters

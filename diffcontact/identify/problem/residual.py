@@ -1,19 +1,15 @@
-r"""From the free parameters of a run to normalised residuals and their exact Jacobian.
+"""From the free parameters of a run to normalised residuals and their exact Jacobian.
 
     r_i = (values_i - observe(simulate(theta_i), theta_i)) / noise_i       (n_i, k_i), dimensionless
     J_i = d r_i / d z_i                                                   (n_i, k_i, P_i), forward mode
 
-One compiled function serves all runs that share system, scheme, `observe`, `initial` and `clock` (a `Model`), each with
-its own number of substeps.
+One compiled function serves all runs that share system, scheme, `observe`, `initial` and `clock` (a `Model`).
 
-**Disturbances.** What a model leaves out stands beside its parameters at zero: a resistance (air, a rail, rolling) of a
-rate c [1/s], and a kick. No fit has them free. A verdict asks what the data say of them, as of any number that is held
-fixed, without compiling anything anew:
+**Disturbances** stand beside a model's parameters at zero: a resistance of a rate c [1/s], and a kick that changes the
+velocity by k [m/s] within 2 T seconds about its moment, w(t) = max(0, 1 - |t - moment| / T) / T. A verdict asks what the
+data say of them, without compiling anything anew:
 
     M(q) du = (f(t, q, u) - c M(q) u + M(q) w(t) k) dt + ...
-
-Free motion loses 1 - exp(-c t) of its speed in t seconds. The kick changes the velocity by k [m/s] within 2 T seconds
-about its moment, w(t) = max(0, 1 - |t - moment| / T) / T.
 """
 
 from __future__ import annotations

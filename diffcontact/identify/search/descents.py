@@ -82,9 +82,8 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
 def explored(objective: Objective, start: NDArray, tolerance: float, most: int, horizon: float = 1.0) -> NDArray:
     """(P,) where Levenberg and Marquardt's steps on the samples up to a horizon (a part of the record) lead.
 
-    It ends where a step promises less than the tolerance, relatively, or after `most` evaluations. The damping follows
-    the ratio of actual to predicted decrease (Nielsen); the least step within the bounds goes along them, where the
-    trust region, which keeps away from them, takes a hundred small ones.
+    It ends where a step promises less than the tolerance, relatively, or after `most` evaluations. The damping follows the
+    ratio of actual to predicted decrease (Nielsen); the least step within the bounds goes along them.
     """
     low, high = objective.parameters.low, objective.parameters.high
     theta, damping, growth = np.clip(start, low, high), _DAMPING, 2.0
@@ -113,11 +112,7 @@ def explored(objective: Objective, start: NDArray, tolerance: float, most: int, 
 
 
 def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray], **options: Any) -> OptimizeResult:
-    """scipy's trust-region least squares in units in which no parameter is far from 1; its result in those given.
-
-    scipy takes what lies within 1e-10 of a bound for being at it, and moves a start away from there; and it ends where
-    a gradient is small, as that by a large number always is.
-    """
+    """scipy's trust-region least squares in units in which no parameter is far from 1; its result in those given."""
     size = np.abs(start)
     far = (size > 0) & ((size < 1 / _ORDINARY) | (size > _ORDINARY))
     # Powers of two round nothing.
@@ -144,10 +139,7 @@ def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray
 
 
 def _newton(objective: Objective, end: OptimizeResult, tolerance: float, evaluations: int) -> OptimizeResult | None:
-    """The minimum next to where a descent has come, by Newton's method; None where that does not lead to one.
-
-    Nor where it would take more than the evaluations of the descent so far.
-    """
+    """The minimum next to where a descent has come, by Newton's method; None where that leads to none, or takes too long."""
     theta, cost, gradient = end.x, end.cost, end.grad
     low, high = objective.parameters.low, objective.parameters.high
     scale = np.sum(end.jac**2, axis=0)

@@ -1,21 +1,12 @@
-r"""The way from a start to the best estimate: several starts, a growing horizon, shorter steps, the noise of channels.
+"""The way from a start to the best estimate: several starts, a growing horizon, shorter steps, the noise of channels.
 
 **A growing horizon.** Where the simulation has another number of impacts than the data, or has them at other times, the
 cost is full of local minima. A short record has few impacts. So the beginning of the record is fitted, the simulation
-followed on until it leaves the data, and the fit repeated: within its reach the next impacts are nearly right. Two
-impacts within a sample or two may end up in the wrong order; more starts help there.
+followed on until it leaves the data, and the fit repeated: within its reach the next impacts are nearly right.
 
-**Samples without weight.** A sample whose stated noise is far larger than that of others in its channel leaves the
-estimate where it is, but counts like all others in the scatter of the residuals. Such samples are taken as missing if
-they hold next to nothing of sum_t 1 / sigma_t^2 and of their run's leverages, h_t = q_t^T q_t with Q an orthonormal
-basis of J.
-
-**The noise of each channel** is found by iterated generalised least squares, which for normal noise maximises the
-likelihood: until no s_c differs from 1 by more than a hundredth,
-
-    s_c^2 = sum over the samples of channel c of r^2 / (m_c (1 - P/m)),      sigma_c <- s_c sigma_c,      fit again
-
-Under a robust loss s_c is 1.4826 times the median of |r|, which outliers do not move.
+**The noise of each channel** is found by iterated generalised least squares, until no s_c differs from 1 by more than a
+hundredth: sigma_c <- s_c sigma_c, s_c^2 = sum of the channel's r^2 / (m_c (1 - P/m)), and fit again. Under a robust loss
+s_c is 1.4826 times the median of |r|.
 
 Source: A. Ribeiro, K. Tiels, J. Umenberger, T. Schoen, L. Aguirre, Automatica 121 (2020) 109158, on the length of the
 simulation; G. A. F. Seber, C. J. Wild, Nonlinear Regression (1989), section 2.8, on the noise.
@@ -193,15 +184,7 @@ def _weightless(run: Run, at: Linearised) -> NDArray:
 def with_estimated_noise(
     objective: Objective, found: Outcome, rough: bool = False
 ) -> tuple[Objective, Outcome, tuple[NDArray, ...]]:
-    """Go on from a search with the noise that its residuals show; runs with as many channels have them in common.
-
-    Args:
-        objective, found: the search.
-        rough: whether only what differs between neighbouring samples counts as noise (`noise.neighbourly`).
-
-    Returns:
-        The objective with the estimated noise, where it ends, and per run the factors (k,) from stated to estimated.
-    """
+    """Go on with the noise that residuals show, `rough` by neighbouring samples; per run the factors (k,) over stated noise."""
     factors = [np.ones(run.present.shape[1]) for run in objective.joint.runs]
     stated = [run.sigma for run in objective.joint.runs]
     round_, settled = 0, False

@@ -1,7 +1,6 @@
-r"""Differences between runs that should be none, and likenesses that should not be.
+"""Differences between runs that should be none, and likenesses that should not be.
 
-**Outsiders.** One run of something else among several bends what they share, so that residuals grow in all of them. So
-each run is compared with the middle one, by a quantile that outliers do not raise:
+**Outsiders.** Each run is compared with the middle one, by a quantile that outliers do not raise:
 
     s_g = (7/10 quantile of |r|) / 1.036,    s_g^2 / s_middle^2 ~ F(a n_g, a n_middle), a = 0.55
 
@@ -11,17 +10,13 @@ for noise, with n independent samples each. A run that its own stated noise expl
 
     sum_g (d_g - d)^2 / Var d_g ~ chi^2(G - 1),    d the weighted mean
 
-**A misfit in common.** Noise is another in every run, so that residuals of several, on the same times, have hardly
-anything in common (`correlated`). What they have moves them all alike, and their scatter, on which intervals rest,
-shows nothing of it. So what it may have moved is compared with the intervals.
+**A misfit in common** (`correlated`) moves all runs alike, and their scatter, on which intervals rest, does not show it.
+So what it may have moved is compared with the intervals.
 
-**One recording twice:** as it is, cut, thinned to every s-th picture, or as windows that overlap. Of runs a and b, b at
-least as far from picture to picture, every shift of b's clock is looked at under which enough samples coincide, and the
-likeliest are tested: where the residuals' cross-correlation rho of m samples is largest by -m log(1 - rho^2). Two fits
-of one recording leave residuals that differ by what their parameters do, so that is projected out of both. What is
-left, u_a and u_b in the noise of a, is one recording's if it is correlated by more than noise is and nearly equal, and
-if the two differ by less than noise would make them, |u_a - u_b| < 2^(1/2) a sigma, a well below 1. Few samples that
-stand out are found under each other by some shift: normal residuals are as many as three times (sum u^2)^2 / sum u^4.
+**One recording twice:** whole, cut, thinned to every s-th picture, or as windows that overlap. Shifts of one run's
+clock are tested where the residuals' cross-correlation rho of m samples is largest by -m log(1 - rho^2). What parameters
+of both fits do is projected out. The rest, u_a and u_b, is one recording's if it is correlated by more than noise is and
+|u_a - u_b| < 2^(1/2) a sigma, a well below 1. It is worth 3 (sum u^2)^2 / sum u^4 normal residuals at most.
 """
 
 from __future__ import annotations
@@ -213,14 +208,12 @@ def duplicate_runs(runs, factors=(), eps: float = float(np.finfo(float).eps)) ->
 
 
 def _equal(a: LinearisedRun, b: LinearisedRun, measured, noise, shift: float, level: float, slight: float) -> bool:
-    """Whether two runs are equal where they have samples at the same time, the clock of b put on by so much.
+    """Whether two runs are equal where they have samples at the same time, the clock of b put on by a shift [s].
 
     Args:
         a, b: the runs.
-        measured: their residuals (n, k) in the units of what was measured.
-        noise: (n, k) stated of the first.
-        shift: of the clock [s].
-        level: of false alarms.
+        measured, noise: their residuals (n, k) in the units of what was measured; (n, k) the stated noise of a.
+        shift, level: of the clock [s]; of false alarms.
         slight: the part of residuals that may be their rounding.
     """
     slack = _CLOCK * float(np.median(np.diff(a.times)))

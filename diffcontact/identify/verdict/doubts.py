@@ -102,10 +102,9 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
 
 
 def bounds(evidence: Evidence) -> Iterator[Reason]:
-    """Estimates that their bounds have stopped.
+    """Estimates that their bounds have stopped; a bound of zero where the data would go further by more than noise does.
 
-    A bound of zero is physics: it is told where the data would go further by more than noise does. Without the bound
-    the estimate would be J_j^T f / |J_j|^2 away, of the part of J_j that the other parameters cannot make up for.
+    Without the bound the estimate would be J_j^T f / |J_j|^2 away, of what the other parameters leave of J_j.
     """
     result, objective, theta = evidence.result, evidence.objective, evidence.theta
     f, J = objective.evaluate(theta)
@@ -124,10 +123,9 @@ def bounds(evidence: Evidence) -> Iterator[Reason]:
 
 
 def priors(evidence: Evidence) -> Iterator[Reason]:
-    r"""Priors that the data contradict.
+    """Priors that the data contradict: (theta_j' - mean) / sqrt(V + sigma^2) is a standard normal number.
 
-    Without the prior of theta_j the estimate would be theta_j', to first order, with the variance V of the data alone.
-    Both measure the same: (theta_j' - mean) / sqrt(V + sigma^2) is a standard normal number.
+    theta_j' is the estimate without the prior, to first order, and V its variance.
     """
     objective, known = evidence.objective, evidence.objective.priors
     f, J = objective.evaluate(evidence.theta)

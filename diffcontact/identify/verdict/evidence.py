@@ -1,8 +1,4 @@
-"""Evidence for a verdict: the fit to first order, and how samples would change with what the model holds fixed.
-
-A term that a fit does not use stands among the parameters, most often at zero: the damping of a film of air, a tilt.
-Whether the data want it is seen without fitting it; so for a resistance, and for impacts that are not all alike.
-"""
+"""Evidence for a verdict: the fit to first order, and how samples would change with what the model holds fixed."""
 
 from __future__ import annotations
 
@@ -92,10 +88,7 @@ class Evidence:
 
     @cached_property
     def rough(self) -> tuple[float, int]:
-        """How rough the residuals are from sample to sample, in squares of the stated noise; of how many samples.
-
-        1 of none where no channel of a run is long enough.
-        """
+        """How rough the residuals are from sample to sample, in squares of the stated noise, of how many samples."""
         tracks = [channel for run in self.runs for channel in run.r[:, : run.tracks].T]
         counts = np.array([np.isfinite(channel).sum() for channel in tracks])
         long = counts >= FEWEST
@@ -179,9 +172,9 @@ class Evidence:
 
     @cached_property
     def resistance(self) -> dict[int, NDArray]:
-        """What a resistance that the model has not would add to the samples (n, k) of every run that would see it.
+        """What a resistance that takes all of the speed would add to the samples (n, k) of each run that would see it.
 
-        In noise, for one that takes all of the speed. Empty where the model has a number that does the same.
+        In noise; empty where the model has a number that does the same.
         """
         parts = ((number, columns.resistance()) for number, columns in enumerate(self.columns))
         found = {number: column for number, column in parts if column is not None}
@@ -222,7 +215,7 @@ class _Columns:
         return self._residuals(self.run.fixed)
 
     def by(self, name: str, value: Any, step: float) -> NDArray | None:
-        """(n, k) the change by a step to this value, over the step; None where nothing changes or it is not finite."""
+        """(n, k) the change by a step to this value, over the step; None where there is none or it is not finite."""
         moved = self._residuals(self.run.fixed | {name: value})
         # NaN is a missing sample.
         if np.any(np.isinf(self._here) | np.isinf(moved)):
@@ -254,12 +247,7 @@ class _Columns:
         return self.by(RESISTANCE, np.asarray(rate) + step, self.share)
 
     def impacts(self, trajectory: Any, struck: list[tuple[int, int]]) -> list[NDArray]:
-        """Per impact, by twice the change of velocity in it alone, as a kick behind it; where no sample sees it, none.
-
-        Args:
-            trajectory: at theta.
-            struck: the samples before and behind each impact.
-        """
+        """Per impact, by twice the change of velocity in it alone, as a kick behind it; where no sample sees it, none."""
         t, u = (np.asarray(array, float)[: self.run.length] for array in (trajectory.t, trajectory.u))
         found, dtype = list[NDArray](), self.run.samples.times.dtype
         for before, behind in struck[:_ALTOGETHER]:

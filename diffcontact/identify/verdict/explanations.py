@@ -1,19 +1,17 @@
-r"""Explanations of the residuals: faults of the measuring, fixed terms, a resistance, impacts that differ.
+"""Explanations of the residuals: faults of the measuring, fixed terms, a resistance, impacts that differ.
 
 With y (n, k) what the model says of the samples, a fault of size s would add s d to it,
 
     scale of channel c       d_tc = y_tc             zero of c     d_tc = 1
     delay of c               d_tc = -dy_tc/dt        clock         d_tc = (t - t_0) dy_tc/dt in all c
     clock that jumps at t_j  d_tc = dy_tc/dt in all c from t_j on: pictures that are missing or too many
-    perspective              d_tc = (y_ti - m_i)(y_tc - m_c) / L, one size for each c and i, where m are the middles of
-                             the channels and L the widest range: by so much the scale changes across the picture
+    perspective              d_tc = (y_ti - m_i)(y_tc - m_c) / L, a size for each c and i, m the middles, L the width
     impacts that last        d_tc = -dy_tc/dt times the number of impacts so far, as of bounces: what follows is late
-    impact i late            d_tc = -(the jump of dy_tc/dt in it) from it on, as of bodies that meet once, one size each
+    impact i late            d_tc = -(the jump of dy_tc/dt in it) from it on, a size each
 
 in units of the noise. Each is tried by Rao's score test (`LinearisedFit.score_test`). The likeliest by chi^2, with a
 penalty of p log n for its p numbers (Schwarz), is told if it is certain and takes half of what chi^2 has too much.
-Others that are nearly as likely are named beside it. Where what it moved the estimate by exceeds an interval, the
-verdict is "no".
+Where what it moved the estimate by exceeds an interval, the verdict is "no".
 """
 
 from __future__ import annotations
@@ -111,11 +109,7 @@ def faults_of_measuring(evidence: Evidence, number: int) -> Faults:
 
 
 class _Seen:
-    """What the model says of a run's samples: y and its derivative (n, tracks), and which of them are measured.
-
-    Samples that are missing have values, too: they are missing about impacts above all, which the others, as a line
-    through them, would not show.
-    """
+    """What the model says of a run's samples, missing ones too: y and its derivative (n, tracks), and what is measured."""
 
     def __init__(self, evidence: Evidence, number: int):
         run = evidence.runs[number]
@@ -199,9 +193,8 @@ def explanations(evidence: Evidence) -> Iterator[Reason]:
 def wanted_term(evidence: Evidence, ranges: Mapping[str, tuple[float, float]]) -> tuple[Amount, FreedTerm] | None:
     """The term held fixed that the residuals ask for: what it would be, and what it was with a prior for it.
 
-    It is certain by the score test, and no fault of the measuring is likelier, or it explains half of what chi^2 has
-    too much. Of several the likeliest is taken. By its prior it is as large as would alone move the samples by all of
-    the way that they go: sigma |column| = |y - mean y|, all in the noise.
+    Its score test is certain, and it is likelier than faults of the measuring, or explains half of the excess of chi^2. Its
+    prior lets it move the samples by all of the way that they go: sigma |column| = |y - mean y|, in the noise.
 
     Args:
         evidence: of the fit in which it is held.

@@ -1,23 +1,19 @@
-r"""Patterns in residuals: too large, following each other, a curve, largest at impacts, growing, a few far off.
+"""Patterns in residuals: too large, following each other, a curve, largest at impacts, growing, a few far off.
 
-If the model is right and the noise as stated, chi^2 / dof is 1 within sqrt(2 / n), of n independent residuals.
-Two mean squares are compared by their ratio, which is F-distributed. A noise that is stated large would hide any shape.
-So shapes are judged whatever it is, and it is itself compared with how rough the residuals are (`noise.roughness`).
+If the model is right and the noise as stated, chi^2 / dof is 1 within sqrt(2 / n), of n independent residuals. Two mean
+squares are compared by their ratio, which is F-distributed. A noise that is stated large would hide any shape, so
+shapes are judged whatever it is, and it is compared with how rough the residuals are (`noise.roughness`).
 
-**A curve.** Intervals take residuals that follow each other for correlated noise. What the model lacks is none: it
-bends the track slowly, and the noise stands on top of it. The two are told apart by their likelihoods, each penalised
-for its p or K coefficients (Schwarz, p log n):
+**A curve** or correlated noise? By their likelihoods, each penalised for its p or K coefficients (Schwarz, p log n):
 
     r_t = correlated          AR(p), p <= 8 (`identify.noise`)
     r_t = curve(t) + white    curve = sum_k c_k b_k(t), k <= K,  b = 1, t, t^2, t^3, cos(pi t), cos(2 pi t), ...
 
-The cubic is there for the ends, where cosines alone would converge slowly. In a second family every impact at t_i adds
-(t - t_i)_+^j, j = 0 to 3, behind the cubic. What the fit has taken out of r is taken out of the b_k, too.
+In a second family every impact at t_i adds (t - t_i)_+^j, j = 0 to 3, behind the cubic. What the fit has taken out of r
+is taken out of the b_k, too.
 
-**What intervals do not hold.** The parameters have taken up a part of a curve, or of a misfit at impacts or late in a
-record. It is taken to be as large as what is left, in the shape that moves a parameter most
-(`LinearisedFit.worst_shift`): where an interval reaches less far, it cannot be used. From three runs on, intervals rest
-on what differs between them, and half of what is left is weighed like that.
+**What intervals do not hold.** A curve, or a misfit at impacts or late in a record, is taken to have moved the
+parameters by as much as is left, in the worst shape (`LinearisedFit.worst_shift`): from three runs on by half of it.
 
 **Ratios of the noise.** Where the noise of some samples of a channel is stated larger than that of others, the mean
 square sum r_t^2 / sum (1 - h_t) of both halves, h_t the leverage, is of the same size if the ratios are right.
@@ -180,10 +176,7 @@ def _noise(evidence: Evidence) -> float:
 
 
 def _without_outliers(evidence: Evidence) -> tuple[list[NDArray], int]:
-    """The tracks' residuals per run without the samples far outside the distribution of the others; how many those are.
-
-    A robust loss knows of them. Many are no outliers but a heavy tail, or a misfit in one place, which others name.
-    """
+    """The tracks' residuals per run without samples far outside the distribution of the others; how many those are."""
     tracks = [run.r[:, : run.tracks] for run in evidence.runs]
     far = [_far(r) for r in tracks]
     count = int(sum(part.sum() for part in far))
@@ -250,11 +243,7 @@ def _ratio(runs, tracks: list[NDArray], here: list[NDArray], there: list[NDArray
 
 
 def curve(run: LinearisedRun) -> float:
-    """The size of a smooth curve in a run's residuals over that of the noise about it.
-
-    0 where there is certainly none, or nobody can tell. Channels that were not measured sample by sample are left out,
-    and so are those of fewer than a hundred samples.
-    """
+    """The size of a smooth curve in a run's residuals over the noise about it; 0 where there is certainly none, or too few."""
     seen = run.present.sum(axis=0)
     channels = [c for c in range(run.tracks) if seen[c] >= _LONG and np.nansum(run.r[:, c] ** 2) > 0]
     if not channels:
@@ -291,10 +280,7 @@ def _fitted(r: NDArray, J: NDArray, shapes: NDArray) -> tuple[float, float]:
 
 
 def beside(U: NDArray, basis: NDArray) -> NDArray:
-    """Columns (m, K) that span the basis column by column, orthogonal to U; zero where the others leave nothing.
-
-    A QR decomposition would fill these up with rounding, which takes from the columns behind them.
-    """
+    """Columns (m, K) that span the basis one by one, orthogonal to U; zero where the others leave nothing."""
     Q = np.column_stack([U, np.zeros_like(basis)])
     for k, column in enumerate(basis.T, U.shape[1]):
         rest = column

@@ -1,7 +1,6 @@
-r"""What a verdict says: every finding by its code, and its sentence with a brace for each figure.
+"""Sentences of a verdict: every finding by its code, with a brace for each figure.
 
-Checks give codes and figures. Here they become sentences, in the units in which people read values and with what runs,
-columns and keys of a scene are called. `{figure:, }` puts several in a row; all else is as `str.format` has it.
+`{figure:, }` puts several in a row; all else is as `str.format` has it.
 """
 
 from __future__ import annotations

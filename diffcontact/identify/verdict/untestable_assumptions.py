@@ -1,16 +1,12 @@
-r"""Assumptions that a verdict takes as right because the data cannot show them.
+"""Assumptions that a verdict takes as right because the data cannot show them.
 
-Two riders in one picture of which one is magnified by 1 % collide as if they had other masses: no residual tells. A
-fault (`explanations.directions`) moves the estimate, and leaves as residuals what no parameter makes up for
-(`LinearisedFit.shift`, `left`). A fault of which 1 % would be left within the noise, and brings an estimate to the end
-of its interval, is taken as absent: no interval holds it.
+A fault (`explanations.directions`) moves the estimate, and leaves what no parameter makes up for (`LinearisedFit.shift`,
+`left`). One of which 1 % would not show, and which brings an estimate to the end of its interval, is taken as absent.
 
 - Scales and clocks: channel by channel, and of two channels together, as of one axis along which two bodies are seen.
 - Perspective, a scale that changes by 1 % across the picture: the channels in which it moves most.
-- A zero, as the height of a floor: how much would just not show. Where nothing at all would, it is a place from which
-  places are counted, and nothing is told.
-- A term held at zero, a resistance to motion, impacts that are not all alike: how much would just not show, where that
-  moves an estimate further. A term that does to the data what parameters do has no size.
+- A zero, as the height of a floor: how much would just not show.
+- A term held at zero, a resistance, impacts that are not all alike: how much would just not show.
 - That residuals which follow each other closely are noise, and not the model's lack: a single run cannot tell.
 """
 
@@ -108,10 +104,7 @@ def _resistance(evidence: Evidence) -> Iterator[Reason]:
 
 
 def _impacts(evidence: Evidence) -> Iterator[Reason]:
-    """That impacts are all alike, where as much as they scatter anyhow would not show.
-
-    Runs that are compared with each other hold it in their intervals.
-    """
+    """That impacts are all alike, where as much as they scatter anyhow would not show."""
     if len(evidence.runs) >= RUNS_TO_COMPARE or len(evidence.impacts) < 2:
         return
     left = float(np.linalg.norm([_left(evidence, parts) for parts in evidence.impacts]))

@@ -1,7 +1,4 @@
-"""The verdict of a fit: does the model explain the data, and if not, what is wrong and what to try?
-
-Checks are functions (Evidence) -> Iterator[Reason], one after the other.
-"""
+"""The verdict of a fit: checks are functions (Evidence) -> Iterator[Reason], one after the other."""
 
 from __future__ import annotations
 
