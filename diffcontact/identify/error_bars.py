@@ -315,7 +315,7 @@ def prediction_errors(fit: LinearisedFit) -> tuple[float, ...]:
 
 
 def under_loss(runs: Sequence[LinearisedRun], loss: Loss) -> list[LinearisedRun]:
-    """The runs as their error bars are computed from them: psi / sqrt(a) and sqrt(a) J, a = mean psi' (Huber 1964, eq. 22)."""
+    """The runs as error bars are computed from them: psi / sqrt(a), sqrt(a) J, a = mean psi' (Huber 1964, eq. 22)."""
     if not loss.robust:
         return list(runs)
     pulls = [[np.asarray(part) for part in loss.influence(run.r)] for run in runs]
@@ -333,7 +333,7 @@ def slope_in_noise(loss: Loss, sigma: float) -> float:
 def uneven(
     runs: Sequence[LinearisedRun], models: Sequence[Sequence[Autoregression]], bread: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """Factors (P,), at least 1, by which uneven noise makes variances larger, and how uncertain their logarithms are (P,).
+    """Factors (P,) by which uneven noise makes variances larger, and how uncertain their logarithms are (P,).
 
     Example:
         >>> rng, J = np.random.default_rng(0), np.kron(np.eye(2), np.ones((100, 1)))  # two means, of a half each

@@ -33,7 +33,7 @@ class NullSpace:
 
 
 def null_space(J: NDArray, names: Sequence[str], eps: float) -> NullSpace:
-    """Null directions of the Jacobian (m, P): singular values, of columns of unit length, below sqrt(eps) of the largest.
+    """Null directions of the Jacobian (m, P): singular values, columns of unit length, below sqrt(eps) of the largest.
 
     Several are mixed such that each has a parameter of its own (QR with pivoting of the null space).
 
@@ -157,7 +157,7 @@ def role(objective: Objective, theta: Any, name: str) -> str:
 
 
 def _coefficient(run: Run, kind: str) -> Callable[[Any], Any] | None:
-    """A coefficient of a run's contacts as a function of its parameters; of one that depends on the speed at one speed."""
+    """A coefficient of a run's contacts as a function of its parameters; at one speed if it depends on that."""
     system, function = run.model.system, getattr(run.model.system, kind)
     speeds = {"restitution": 1.0} if system.speed_dependent else {}
     speeds |= {"friction": 0.0} if system.friction_by_speed else {}
@@ -200,7 +200,7 @@ _EDGE = 2.0
 
 
 def half_widths(objective: Objective, theta: NDArray, half: NDArray) -> tuple[NDArray, NDArray]:
-    """Half widths (P,) of intervals downwards and upwards, longer where contacts slip or grip at an end that do not here.
+    """Half widths (P,) of intervals downwards and upwards, longer where contacts slip or grip at an end and not here.
 
     Where the sensitivity |dr/dtheta_j| at an end is below half of that at the estimate, that half width grows by their
     ratio: without an end where nothing is left.
@@ -225,7 +225,7 @@ def half_widths(objective: Objective, theta: NDArray, half: NDArray) -> tuple[ND
 
 
 def _places(objective: Objective, theta: NDArray) -> list[NDArray]:
-    """The elements that are looked at, together where they are the runs' own; of what several runs share contact laws only."""
+    """The elements that are looked at, the runs' own together; of what several runs share contact laws only."""
     runs, names = objective.joint.runs, objective.parameters.names
     places = [np.unique(elements) for elements in np.transpose([run.index for run in runs])]
     alone = len(runs) == 1
@@ -279,7 +279,7 @@ class Identifiability:
 
 
 def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identifiability:
-    """Look at the Jacobian at the start and at a Sobol set of other points: what is unseen at the best is unseen by a fit."""
+    """Look at the Jacobian at the start and at a Sobol set of other points: what the best does not see, no fit will."""
     best: tuple[int, Any, NDArray, Any] | None = None
     places = list(starting_points(objective.parameters, points, seed))
     for theta in places:
@@ -318,7 +318,7 @@ def _untrusted(objective: Objective, places: Sequence[NDArray]) -> str:
 
 
 def refuse_hopeless(objective: Objective, strict: bool) -> None:
-    """Raise a ValueError where no free parameter has an effect at any of `POINTS`; `strict`: where a direction is unseen."""
+    """Raise a ValueError where no free parameter has an effect at any of `POINTS`; `strict`: all must be seen."""
     # A simulation that is not finite says nothing of effects.
     hope = any(
         np.any(objective.evaluate(theta)[1]) or not objective.finite(objective.joint.linearise(theta))

@@ -22,7 +22,8 @@ where a fit of P parameters has left nothing to see. The channels of a run share
 unless polynomials of their own are likelier (AIC).
 
 Source: H. D. Patterson, R. Thompson, Biometrika 58 (1971) 545, for REML; O. Barndorff-Nielsen, G. Schou, J.
-Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974) 716.
+Multivariate Analysis 3 (1973) 408, for the partial correlations; H. Akaike, IEEE Trans. Automatic Control 19 (1974)
+716.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ _SLOWEST = 0.8
 def roughness(values: NDArray) -> float:
     """One standard deviation of the noise of a column (n,) of equally spaced samples, NaN where one is lost.
 
-    The smallest of three estimates counts: of unbroken stretches, of all samples, of those that differ from the one before
-    (films repeat pictures). At least the rounding of the numbers; infinite for fewer than eight.
+    The smallest of three estimates counts: of unbroken stretches, of all samples, of those that differ from the one
+    before (films repeat pictures). At least the rounding of the numbers; infinite for fewer than eight.
 
     Example:
         >>> t = np.arange(2000) / 500
@@ -289,7 +290,7 @@ class _Moments:
         return np.tanh(result.x)
 
     def perturbations(self, kappa: NDArray) -> tuple[tuple[NDArray, NDArray], ...]:
-        """Pairs of polynomials, one sigma of arctanh kappa (p,) to either side by the curvature of the deviance, at most 1."""
+        """Pairs of polynomials, one sigma of arctanh kappa (p,) to either side, by the curvature of the deviance."""
         y, step = np.arctanh(kappa), _STEP * np.eye(kappa.size)
 
         def deviance(*moves):
@@ -393,7 +394,7 @@ def run_noise(r: NDArray, J: NDArray) -> RunNoise:
 
 
 def _common(r: NDArray, J: NDArray, separate: list[Autoregression]) -> list[Autoregression]:
-    """One polynomial for all channels, each in the scale of its innovations, one behind the other with a gap between."""
+    """One polynomial for all channels, each in the scale of its innovations, one behind the other with a gap."""
     scale = np.array([model.sigma for model in separate])
     # A channel without noise, or without samples, has nothing to say.
     r, J = np.where(scale > 0, r, np.nan), np.where(scale[:, None] > 0, J, 0.0)

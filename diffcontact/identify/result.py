@@ -412,8 +412,8 @@ def _into(x: float, low: float, high: float) -> list[float]:
 def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) -> NDArray:
     """(P,) True where the cost pushes the parameter against its bound and it has arrived.
 
-    The optimiser stays strictly inside: arrived is within a hundredth of a standard error of the bound, or within 1e-6 of
-    the distance between the bounds; where that is infinite, of the size of the parameter.
+    The optimiser stays strictly inside: arrived is within a hundredth of a standard error of the bound, or within 1e-6
+    of the distance between the bounds; where that is infinite, of the size of the parameter.
     """
     width, size = parameters.high - parameters.low, np.maximum(np.abs(end.x), np.abs(parameters.start))
     room = np.where(np.isfinite(width), width, np.where(size > 0, size, 1.0))

@@ -61,7 +61,7 @@ class Misjudged:
 
 
 def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
-    """The ends of intervals at which, or behind which, the cost has risen by less than a third of what it should have."""
+    """The ends of intervals at which, or behind which, the cost has risen by less than a third of what it should."""
     theta, parameters = objective.parameters.start, objective.parameters
     seen = result.known & ~result.bounded
     f, J = objective.evaluate(theta)
@@ -148,7 +148,7 @@ class ProfileScan:
         self.seen = {float(self.theta[j]): 0.0}
 
     def rise(self, x: float, anew: bool = False, most: int = MAX_EVALUATIONS) -> float:
-        """What it is at x, the lowest that was found, `anew` looked for; infinite where the simulation does not get through."""
+        """What it is at x, the lowest that was found; infinite where the simulation does not get through."""
         if x in self.seen and not anew:
             return self.seen[x]
         parameters, others = self.objective.parameters, self.others
@@ -197,7 +197,7 @@ def scales(result: Estimate, objective: Objective) -> NDArray:
 
 
 def end_of_interval(scan: ProfileScan, side: float) -> float:
-    """Where the rise passes the level on one side, by growing steps, then bisection with secants; the bound if nowhere."""
+    """Where the rise passes the level on one side, by growing steps, then bisection with secants; else the bound."""
     parameters, j, stderr, level = scan.objective.parameters, scan.j, scan.stderr, scan.level
     start = scan.objective.parameters.start
     scan.theta = start.copy()

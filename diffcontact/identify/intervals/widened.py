@@ -1,10 +1,10 @@
 """Intervals where a standard error says nothing: by profiles, of friction that grips, and of minima elsewhere.
 
-**Profiles** at a bound, within reach of one, beside one at a bound that does the same, and where the cost is no parabola
-as far as the interval reaches, as of a restitution near zero.
+**Profiles** at a bound, within reach of one, beside one at a bound that does the same, and where the cost is no
+parabola as far as the interval reaches, as of a restitution near zero.
 
-**Where every contact grips** nothing depends on mu, down to the edge, the largest |B| / P of the contacts. Below it some
-slip, and the lower end is where 2 (c(mu) - c) / s^2 = t^2; there is no upper one.
+**Where every contact grips** nothing depends on mu, down to the edge, the largest |B| / P of the contacts. Below it
+some slip, and the lower end is where 2 (c(mu) - c) / s^2 = t^2; there is no upper one.
 
 **Minima far from the estimate,** among where the starts of the search ended, explain the data as well where
 2 (c' - c) / s^2 <= t^2. The interval of the fit holds the intervals of all of them.
@@ -90,7 +90,7 @@ def _between(result: FitResult, objective: Objective) -> list[str]:
 
 
 def _near(result: FitResult, objective: Objective) -> list[str]:
-    """At their bounds first, then what has no effect at the estimate, or an interval that is cut or reaches another mode."""
+    """What is at its bound first, then what has no effect here, or an interval that is cut or reaches another mode."""
     parameters = objective.parameters
     low, high = parameters.values(parameters.low), parameters.values(parameters.high)
     ends, half = result.ends, result.quantiles * np.sqrt(np.diag(result.covariance))

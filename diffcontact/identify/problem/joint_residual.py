@@ -111,7 +111,7 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what was measured, the same whatever the clock and the order of channels; empty where nothing changes."""
+        """SHA-256 of what was measured, whatever the clock and the order of channels; empty where nothing changes."""
         channels = np.where(self.present, self.values, np.nan).T
         if all(np.unique(channel[~np.isnan(channel)]).size < 2 for channel in channels):
             return ""
@@ -404,7 +404,7 @@ class JointResidual:
         return self._with(self._resolved(theta))
 
     def _resolved(self, theta: NDArray) -> list[Run]:
-        """Every run with as many substeps as it needs, where their number was left open; those that list percussions alike."""
+        """Every run with the substeps it needs, where their number was left open; those that list percussions alike."""
         found = [
             run.enough(theta) if problem.substeps == "auto" else None
             for run, problem in zip(self.runs, self.problems, strict=True)

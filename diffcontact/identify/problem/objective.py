@@ -116,7 +116,7 @@ class Objective:
         return parts
 
     def evaluate(self, theta: NDArray, horizon: float = 1.0) -> tuple[NDArray, NDArray]:
-        """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P), of the samples up to a horizon."""
+        """f (M,), rows whose squares are twice the cost, and their Jacobian J (M, P), of samples up to a horizon."""
         where, f, J = self._last
         if np.array_equal(theta, where) and horizon == 1.0:
             return f, J
@@ -144,7 +144,7 @@ class Objective:
         return self._costs[-1][1]
 
     def reach(self, theta: NDArray, horizon: float) -> float:
-        """How far into the runs, from 0 to 1, the simulation follows the data behind a horizon: to the first sample far off."""
+        """How far into the runs, from 0 to 1, the simulation follows the data behind a horizon."""
         sizes, within = [], []
         for run, at in zip(self.joint.runs, self.joint.linearise(theta), strict=True):
             sizes.append(np.where(np.isfinite(at.r), at.r, np.inf))
@@ -168,7 +168,7 @@ class Objective:
         return max(self.joint.samples - self.joint.size, 1)
 
     def explained(self, theta: NDArray) -> bool:
-        """Whether noise explains what is left: of the stated size (within three standard errors), white, or rounding."""
+        """Whether noise explains what is left: of the stated size (three standard errors), white, or rounding."""
         at = self.joint.linearise(theta)
         if not self.finite(at):
             return False

@@ -187,7 +187,7 @@ class FreeParameters:
         return parts
 
     def merge(self, theta: NDArray) -> dict[str, Any]:
-        """The user's dictionary at `theta`, with what is tied; what is tied and differs from run to run has an axis of runs."""
+        """The user's dictionary at `theta`, with what is tied, on a leading axis where that differs from run to run."""
         merged = {**self.params, **self.split(self.values(theta))}
 
         def of_run(name, value, run):
@@ -374,7 +374,7 @@ class Normal:
 
 
 class Priors:
-    """Rows (parameter - mean) / sigma as functions of theta; a per-run parameter has one prior per run, or one for all."""
+    """Rows (parameter - mean) / sigma as functions of theta; a per-run parameter has one prior per run or for all."""
 
     def __init__(self, priors: Mapping[str, Normal], parameters: FreeParameters):
         self.parameters = parameters

@@ -35,7 +35,7 @@ def are_rounding(r: NDArray, of: NDArray) -> bool:
 
 
 def negligible_columns(J: NDArray, theta: NDArray, size: float, eps: float) -> NDArray:
-    """(P,) True where a column of J (m, P) at theta (P,) is zero but for rounding, as of the mass of a body in free fall."""
+    """(P,) True where a column of J (m, P) at theta (P,) is zero but for rounding, as of a mass in free fall."""
     return is_rounding(np.linalg.norm(J, axis=0) * np.maximum(np.abs(theta), 1.0), size, eps)
 
 
@@ -53,9 +53,9 @@ FINEST = 64
 def enough(run: Callable[[int], tuple[Array, Trajectory]], least: int = 1) -> tuple[int, float]:
     """The number of substeps, from `least` on, for which halving the steps changes the residuals by less than a tenth.
 
-    `run` gives, for a number of substeps, normalised residuals (n, k) and the trajectory. The largest change of a residual
-    is returned, too. Where no number up to `FINEST` is enough, the one with the smallest change is. One with a status that
-    smaller steps may mend is enough only where they do not.
+    `run` gives, for a number of substeps, normalised residuals (n, k) and the trajectory. The largest change of a
+    residual is returned, too. Where no number up to `FINEST` is enough, the one with the smallest change is. One with a
+    status that smaller steps may mend is enough only where they do not.
     """
     changes: dict[int, float] = {}
     substeps, coarse = least, run(least)

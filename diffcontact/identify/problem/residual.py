@@ -6,8 +6,8 @@
 One compiled function serves all runs that share system, scheme, `observe`, `initial` and `clock` (a `Model`).
 
 **Disturbances** stand beside a model's parameters at zero: a resistance of a rate c [1/s], and a kick that changes the
-velocity by k [m/s] within 2 T seconds about its moment, w(t) = max(0, 1 - |t - moment| / T) / T. A verdict asks what the
-data say of them, without compiling anything anew:
+velocity by k [m/s] within 2 T seconds about its moment, w(t) = max(0, 1 - |t - moment| / T) / T. A verdict asks what
+the data say of them, without compiling anything anew:
 
     M(q) du = (f(t, q, u) - c M(q) u + M(q) w(t) k) dt + ...
 """

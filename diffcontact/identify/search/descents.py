@@ -82,8 +82,8 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
 def explored(objective: Objective, start: NDArray, tolerance: float, most: int, horizon: float = 1.0) -> NDArray:
     """(P,) where Levenberg and Marquardt's steps on the samples up to a horizon (a part of the record) lead.
 
-    It ends where a step promises less than the tolerance, relatively, or after `most` evaluations. The damping follows the
-    ratio of actual to predicted decrease (Nielsen); the least step within the bounds goes along them.
+    It ends where a step promises less than the tolerance, relatively, or after `most` evaluations. The damping follows
+    the ratio of actual to predicted decrease (Nielsen); the least step within the bounds goes along them.
     """
     low, high = objective.parameters.low, objective.parameters.high
     theta, damping, growth = np.clip(start, low, high), _DAMPING, 2.0
@@ -139,7 +139,7 @@ def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray
 
 
 def _newton(objective: Objective, end: OptimizeResult, tolerance: float, evaluations: int) -> OptimizeResult | None:
-    """The minimum next to where a descent has come, by Newton's method; None where that leads to none, or takes too long."""
+    """The minimum next to where a descent has come, by Newton's method; None where it leads to none or takes long."""
     theta, cost, gradient = end.x, end.cost, end.grad
     low, high = objective.parameters.low, objective.parameters.high
     scale = np.sum(end.jac**2, axis=0)

@@ -5,8 +5,8 @@ cost is full of local minima. A short record has few impacts. So the beginning o
 followed on until it leaves the data, and the fit repeated: within its reach the next impacts are nearly right.
 
 **The noise of each channel** is found by iterated generalised least squares, until no s_c differs from 1 by more than a
-hundredth: sigma_c <- s_c sigma_c, s_c^2 = sum of the channel's r^2 / (m_c (1 - P/m)), and fit again. Under a robust loss
-s_c is 1.4826 times the median of |r|.
+hundredth: sigma_c <- s_c sigma_c, s_c^2 = sum of the channel's r^2 / (m_c (1 - P/m)), and fit again. Under a robust
+loss s_c is 1.4826 times the median of |r|.
 
 Source: A. Ribeiro, K. Tiels, J. Umenberger, T. Schoen, L. Aguirre, Automatica 121 (2020) 109158, on the length of the
 simulation; G. A. F. Seber, C. J. Wild, Nonlinear Regression (1989), section 2.8, on the noise.
@@ -184,7 +184,7 @@ def _weightless(run: Run, at: Linearised) -> NDArray:
 def with_estimated_noise(
     objective: Objective, found: Outcome, rough: bool = False
 ) -> tuple[Objective, Outcome, tuple[NDArray, ...]]:
-    """Go on with the noise that residuals show, `rough` by neighbouring samples; per run the factors (k,) over stated noise."""
+    """Go on with the noise that residuals show; per run the factors (k,) over stated noise."""
     factors = [np.ones(run.present.shape[1]) for run in objective.joint.runs]
     stated = [run.sigma for run in objective.joint.runs]
     round_, settled = 0, False

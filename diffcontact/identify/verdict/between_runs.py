@@ -10,13 +10,14 @@ for noise, with n independent samples each. A run that its own stated noise expl
 
     sum_g (d_g - d)^2 / Var d_g ~ chi^2(G - 1),    d the weighted mean
 
-**A misfit in common** (`correlated`) moves all runs alike, and their scatter, on which intervals rest, does not show it.
-So what it may have moved is compared with the intervals.
+**A misfit in common** (`correlated`) moves all runs alike, and their scatter, on which intervals rest, does not show
+it. So what it may have moved is compared with the intervals.
 
 **One recording twice:** whole, cut, thinned to every s-th picture, or as windows that overlap. Shifts of one run's
-clock are tested where the residuals' cross-correlation rho of m samples is largest by -m log(1 - rho^2). What parameters
-of both fits do is projected out. The rest, u_a and u_b, is one recording's if it is correlated by more than noise is and
-|u_a - u_b| < 2^(1/2) a sigma, a well below 1. It is worth 3 (sum u^2)^2 / sum u^4 normal residuals at most.
+clock are tested where the residuals' cross-correlation rho of m samples is largest by -m log(1 - rho^2). What
+parameters of both fits do is projected out. The rest, u_a and u_b, is one recording's if it is correlated by more than
+noise is and |u_a - u_b| < 2^(1/2) a sigma, a well below 1. It is worth 3 (sum u^2)^2 / sum u^4 normal residuals at
+most.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
 
 
 def bounds(evidence: Evidence) -> Iterator[Reason]:
-    """Estimates that their bounds have stopped; a bound of zero where the data would go further by more than noise does.
+    """Estimates that their bounds have stopped; a bound of zero where the data go further by more than noise does.
 
     Without the bound the estimate would be J_j^T f / |J_j|^2 away, of what the other parameters leave of J_j.
     """

@@ -247,7 +247,7 @@ class _Columns:
         return self.by(RESISTANCE, np.asarray(rate) + step, self.share)
 
     def impacts(self, trajectory: Any, struck: list[tuple[int, int]]) -> list[NDArray]:
-        """Per impact, by twice the change of velocity in it alone, as a kick behind it; where no sample sees it, none."""
+        """Per impact, by twice the change of velocity in it alone, as a kick behind it, if any sample sees it."""
         t, u = (np.asarray(array, float)[: self.run.length] for array in (trajectory.t, trajectory.u))
         found, dtype = list[NDArray](), self.run.samples.times.dtype
         for before, behind in struck[:_ALTOGETHER]:

@@ -109,7 +109,7 @@ def faults_of_measuring(evidence: Evidence, number: int) -> Faults:
 
 
 class _Seen:
-    """What the model says of a run's samples, missing ones too: y and its derivative (n, tracks), and what is measured."""
+    """What the model says of a run's samples, missing ones too: y and its derivative (n, tracks)."""
 
     def __init__(self, evidence: Evidence, number: int):
         run = evidence.runs[number]
@@ -193,8 +193,8 @@ def explanations(evidence: Evidence) -> Iterator[Reason]:
 def wanted_term(evidence: Evidence, ranges: Mapping[str, tuple[float, float]]) -> tuple[Amount, FreedTerm] | None:
     """The term held fixed that the residuals ask for: what it would be, and what it was with a prior for it.
 
-    Its score test is certain, and it is likelier than faults of the measuring, or explains half of the excess of chi^2. Its
-    prior lets it move the samples by all of the way that they go: sigma |column| = |y - mean y|, in the noise.
+    Its score test is certain, and it is likelier than faults of the measuring, or explains half of the excess of chi^2.
+    Its prior lets it move the samples by all of the way that they go: sigma |column| = |y - mean y|, in the noise.
 
     Args:
         evidence: of the fit in which it is held.

@@ -243,7 +243,7 @@ def _ratio(runs, tracks: list[NDArray], here: list[NDArray], there: list[NDArray
 
 
 def curve(run: LinearisedRun) -> float:
-    """The size of a smooth curve in a run's residuals over the noise about it; 0 where there is certainly none, or too few."""
+    """The size of a smooth curve in a run's residuals over the noise about it; 0 where there is certainly none."""
     seen = run.present.sum(axis=0)
     channels = [c for c in range(run.tracks) if seen[c] >= _LONG and np.nansum(run.r[:, c] ** 2) > 0]
     if not channels:

@@ -1,7 +1,8 @@
 """Assumptions that a verdict takes as right because the data cannot show them.
 
-A fault (`explanations.directions`) moves the estimate, and leaves what no parameter makes up for (`LinearisedFit.shift`,
-`left`). One of which 1 % would not show, and which brings an estimate to the end of its interval, is taken as absent.
+A fault (`explanations.directions`) moves the estimate, and leaves what no parameter makes up for
+(`LinearisedFit.shift`, `left`). One of which 1 % would not show, and which brings an estimate to the end of its
+interval, is taken as absent.
 
 - Scales and clocks: channel by channel, and of two channels together, as of one axis along which two bodies are seen.
 - Perspective, a scale that changes by 1 % across the picture: the channels in which it moves most.
