@@ -25,7 +25,6 @@ from diffcontact.identify.search.search import (
     search,
     with_estimated_noise,
     with_resolved_steps,
-    without_weightless,
 )
 
 NOISES = ("stated", "estimated", "rough")
@@ -145,7 +144,6 @@ def fit(
             refuse_hopeless(objective, strict=check is True)
         found, factors = search(objective, method, starts, seed, shooting), ()
         objective, found = with_resolved_steps(objective, found)
-        objective, found = without_weightless(objective, found)
         if noise != "stated":
             objective, found, factors = with_estimated_noise(objective, found, rough=noise == "rough")
             objective, found = with_resolved_steps(objective, found)

@@ -1,8 +1,5 @@
 """Options of a fit: scales, ties, clocks, losses, priors, noise that is estimated, samples that do not count."""
 
-from dataclasses import replace
-
-import falling
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -136,51 +133,6 @@ def test_the_noise_of_a_channel_does_not_depend_on_its_unit(unit):
 def test_a_channel_that_is_fitted_to_rounding_keeps_its_noise():
     found = fit(seen_twice(np.array([0.0, 1e-3]), [1e-10, 1e-3], 1), START, FREE, noise="estimated")
     assert found.noise_factors[0][0] == 1.0
-
-
-FALL, ROWS = {"g": Real(), "u0": Real()}, np.arange(41)
-
-
-def fit_of(sigma, missing=(), **options):
-    """Of a fall with such sigmas (n,)."""
-    run = falling.fall(None, noise=falling.NOISE * np.random.default_rng(4).normal(size=41))
-    seen = run.observations
-    values = np.where(np.isin(ROWS, missing)[:, None], np.nan, seen.values)
-    seen = Observations(seen.times, values, np.broadcast_to(sigma, 41)[:, None], seen.observe)
-    return falling.fitted(replace(run, observations=seen), FALL, **options)
-
-
-@pytest.mark.parametrize(
-    ("off", "options"),
-    [
-        (ROWS[1::2], {}),
-        (ROWS[10:25], {"noise": "estimated"}),
-        (ROWS[ROWS % 3 != 0], {"loss": "huber", "f_scale": 3.0}),
-    ],
-    ids=["odd", "a gap", "most"],
-)
-def test_samples_of_infinite_sigma_are_as_missing(off, options):
-    far = fit_of(np.where(np.isin(ROWS, off), 1e8, falling.NOISE), **options)
-    gone = fit_of(falling.NOISE, off, **options)
-    for name in FALL:
-        # The descent ends where nothing moves by more than eps^(3/4) of itself, 2e-12, or of what the cost resolves.
-        np.testing.assert_allclose(far.params[name], gone.params[name], rtol=1e-7)
-        np.testing.assert_allclose(far.stderr[name], gone.stderr[name], rtol=1e-6)
-        np.testing.assert_allclose(far.interval95[name], gone.interval95[name], rtol=1e-6)
-    assert (far.dof, far.samples, far.verdict) == (gone.dof, gone.samples, gone.verdict)
-    assert far.chi2_per_dof == pytest.approx(gone.chi2_per_dof, rel=1e-6)
-    assert "samples without weight beside the others of their channel taken as missing" in far.message
-
-
-def test_samples_on_which_a_parameter_rests_are_kept_however_light():
-    """A first height that is known as if exactly: all that is known of a fall is in the others."""
-    assert fit_of(np.where(ROWS == 0, 1e-6 * falling.NOISE, falling.NOISE)).samples == 39
-    # The first third by itself knows little of the weight.
-    light = fit_of(np.where(ROWS < 14, falling.NOISE, 40 * falling.NOISE))
-    assert light.samples == 39
-    assert "without weight" not in light.message
-    # One sigma leaves everything as it is.
-    assert "without weight" not in fit_of(1e8).message
 
 
 def test_an_objective_is_started_and_held_where_it_is_told(rng):

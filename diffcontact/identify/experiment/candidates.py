@@ -9,7 +9,7 @@ it is repeated), `channels` (which are seen, a tuple).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -36,17 +36,14 @@ FRAME_RATE, DURATION, RUNS, CHANNELS = "frame_rate", "duration", "runs", "channe
 RECORDING = (FRAME_RATE, DURATION, RUNS, CHANNELS)
 
 Setting = dict[str, Any]
-Cost = Callable[[Setting], float]
 
 
 @dataclass(frozen=True, eq=False)
 class Controls:
-    """The controls with their domains, and what settings cost."""
+    """The controls with their domains."""
 
     continuous: Mapping[str, Interval]  # those that vary in an interval, log where it says so
     choices: Mapping[str, tuple]  # those that take one of a few values
-    cost: Cost | None = None  # of a setting; None: they cost nothing
-    budget: float = np.inf  # the most that a setting may cost
 
     @classmethod
     def of(
@@ -54,8 +51,6 @@ class Controls:
         controls: Mapping[str, Any],
         elements: Mapping[str, tuple[int, ...]],
         channels: int,
-        cost: Cost | None,
-        budget: float,
     ) -> Controls:
         """Check what a user gave; `elements` are the shapes of all numbers that can be set, by name.
 
@@ -64,10 +59,6 @@ class Controls:
         """
         if not controls:
             raise ValueError("design(controls): empty, expected at least one control with its interval or values")
-        if not budget > 0:
-            raise ValueError(f"design(budget): {budget!r}, expected above 0")
-        if cost is None and np.isfinite(budget):
-            raise ValueError("design(budget): without a cost; expected cost, a function of a setting")
         continuous, choices = {}, {}
         for name, domain in controls.items():
             if name not in elements and name not in RECORDING:
@@ -91,15 +82,11 @@ class Controls:
                     _require_possible(name, value, shape, channels)
             else:
                 raise ValueError(f"design(controls): {name!r} is {domain!r}, expected an Interval or a list of values")
-        return cls(continuous, choices, cost, float(budget))
+        return cls(continuous, choices)
 
     @property
     def names(self) -> tuple[str, ...]:
         return (*self.continuous, *self.choices)
-
-    def price(self, setting: Setting) -> float:
-        """What a setting costs."""
-        return 0.0 if self.cost is None else float(self.cost(setting))
 
     def scan(self, candidates: int, seed: int) -> list[Setting]:
         """About so many settings, spread over all that is possible: a grid, or a Sobol set in many dimensions."""
@@ -315,7 +302,6 @@ class Candidate:
         stderr: standard error of each element that is sought (the mean over the draws of its logarithm); infinite where
             some draw leaves it undetermined.
         criterion: what the design makes small, a logarithm of a variance; infinite likewise.
-        cost: of the setting.
         status: of the simulation, the first of its draws that is not 0; only with 0 it is proposed.
         order: the contacts that are struck, in their order, at the parameters as they are given.
         tells: whether it says anything about what is sought.
@@ -324,7 +310,6 @@ class Candidate:
     setting: Setting
     stderr: dict[str, float]
     criterion: float
-    cost: float
     status: Status
     order: tuple[int, ...]
     tells: bool
@@ -370,53 +355,47 @@ class Question:
 
 def scan(
     run: NextRun, controls: Controls, question: Question, candidates: int, seed: int
-) -> tuple[Candidate, list[Candidate], int]:
-    """The run as it was, about so many settings that are affordable, and how many cost too much."""
-    settings = controls.scan(candidates, seed)
-    affordable = [setting for setting in settings if controls.price(setting) <= controls.budget]
-    distinct = list({_key(setting): setting for setting in affordable}.values())
+) -> tuple[Candidate, list[Candidate]]:
+    """The run as it was, and about so many settings, in steps that are short enough for the best of them."""
+    distinct = list({_key(setting): setting for setting in controls.scan(candidates, seed)}.values())
     while True:
-        default, *tried = _candidates(run, controls, question, [{}, *distinct])
+        default, *tried = _candidates(run, question, [{}, *distinct])
         best = min((one for one in tried if one.eligible), key=lambda one: one.criterion, default=default)
         finer = run.resolved([{}, best.setting] if best.setting else [{}], question.thetas[0])
         if finer.run.model.substeps == run.run.model.substeps:
-            return default, tried, len(settings) - len(affordable)
+            return default, tried
         run = finer
 
 
-def _candidates(run: NextRun, controls: Controls, question: Question, settings: Sequence[Setting]) -> list[Candidate]:
+def _candidates(run: NextRun, question: Question, settings: Sequence[Setting]) -> list[Candidate]:
     """What settings would give; those that differ in the number of runs only are simulated once."""
     single = [{name: part for name, part in setting.items() if name != RUNS} for setting in settings]
     different = {_key(setting): setting for setting in single}
     draws = question.thetas
     lanes = [setting for setting in different.values() for _ in draws]
     longest = max(run.record(setting).times.size for setting in different.values())
-    seen = run.seen(lanes, [theta for _ in different for theta in draws], longest)
-    shown = {key: seen[i * len(draws) : (i + 1) * len(draws)] for i, key in enumerate(different)}
-    now = question.value(question.covariance(None, 0))
-    return [
-        _candidate(controls, question, setting, shown[_key(one)], now)
-        for setting, one in zip(settings, single, strict=True)
-    ]
-
-
-def _candidate(controls: Controls, question: Question, setting: Setting, seen: Sequence[Seen], now: float) -> Candidate:
-    """A setting with what its draws would show; `now` is the criterion without a further run."""
-    covariances = [question.covariance(one, int(setting.get(RUNS, 1))) for one in seen]
-    spreads = np.sqrt(np.array([np.diag(covariance) for covariance in covariances]))
-    criterion = float(np.mean([question.value(covariance) for covariance in covariances]))
-    with np.errstate(divide="ignore"):
-        stderr = np.exp(np.mean(np.log(spreads), axis=0))
-    names = [question.names[j] for j in question.sought]
-    return Candidate(
-        setting=setting,
-        stderr=dict(zip(names, map(float, stderr), strict=True)),
-        criterion=criterion,
-        cost=controls.price(setting) if setting else 0.0,
-        status=next((one.status for one in seen if one.status != Status.OK), Status.OK),
-        order=seen[0].order,
-        tells=bool(criterion < now - _TOLD) and bool(np.isfinite(criterion)),
-    )
+    found = run.seen(lanes, [theta for _ in different for theta in draws], longest)
+    shown = {key: found[i * len(draws) : (i + 1) * len(draws)] for i, key in enumerate(different)}
+    now, names = question.value(question.covariance(None, 0)), [question.names[j] for j in question.sought]
+    candidates = []
+    for setting, one in zip(settings, single, strict=True):
+        seen = shown[_key(one)]
+        covariances = [question.covariance(part, int(setting.get(RUNS, 1))) for part in seen]
+        spreads = np.sqrt(np.array([np.diag(covariance) for covariance in covariances]))
+        criterion = float(np.mean([question.value(covariance) for covariance in covariances]))
+        with np.errstate(divide="ignore"):
+            stderr = np.exp(np.mean(np.log(spreads), axis=0))
+        candidates.append(
+            Candidate(
+                setting=setting,
+                stderr=dict(zip(names, map(float, stderr), strict=True)),
+                criterion=criterion,
+                status=next((part.status for part in seen if part.status != Status.OK), Status.OK),
+                order=seen[0].order,
+                tells=bool(criterion < now - _TOLD) and bool(np.isfinite(criterion)),
+            )
+        )
+    return candidates
 
 
 def _key(setting: Setting) -> Any:

@@ -31,7 +31,7 @@ from diffcontact.arguments import is_count
 from diffcontact.host.messages import did_you_mean
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import resumed
-from diffcontact.identify.experiment.candidates import Controls, Cost, NextRun, Question, scan
+from diffcontact.identify.experiment.candidates import Controls, NextRun, Question, scan
 from diffcontact.identify.experiment.fisher import CRITERIA, Noise, as_found, evidence_of
 from diffcontact.identify.identifiable import hints, null_space
 from diffcontact.identify.intervals.posterior import Posterior
@@ -55,7 +55,6 @@ class Design:
         sought: names of the elements that are sought.
         criterion: "D", "A" or "one".
         now: standard errors before any new run, by name; infinite where nothing is known.
-        refused: how many candidates cost more than the budget, and were not looked at.
         unseen: why the default shows nothing of what is sought, in words; empty where it does.
         quantile: half width of a 95 % interval in standard errors.
         units: of controls and of what is sought, by name, where they are known.
@@ -67,7 +66,6 @@ class Design:
     sought: tuple[str, ...]
     criterion: str
     now: dict[str, float]
-    refused: int = 0
     unseen: tuple[str, ...] = ()
     quantile: float = float(ndtri(0.975))
     units: Mapping[str, str] = field(default_factory=lambda: {FRAME_RATE: "samples/s", DURATION: "s"})
@@ -145,15 +143,14 @@ class Design:
     def table(self) -> str:
         """What the best ten candidates would give, and the default."""
         shown = [one for one in self.candidates if one.eligible][:_ROWS]
-        names, priced = list(shown[0].setting) if shown else [], any(one.cost for one in shown)
+        names = list(shown[0].setting) if shown else []
         errors = [f"stderr {name}" for name in self.sought]
-        cells = [["", *names, *errors, "gain", *(["cost"] if priced else []), "impacts"]]
+        cells = [["", *names, *errors, "gain", "impacts"]]
         for label, one in [*((str(i + 1), one) for i, one in enumerate(shown)), ("as it was", self.default)]:
             settings = [_number(one.setting.get(name, "")) for name in names]
             errors = [f"{one.stderr[name]:.3g}" for name in self.sought]
             gain = f"{self.gain(one):.3g}" if np.isfinite(self.gain(one)) else ""
-            price = [f"{one.cost:.4g}"] if priced else []
-            cells.append([label, *settings, *errors, gain, *price, str(len(one.order))])
+            cells.append([label, *settings, *errors, gain, str(len(one.order))])
         return aligned(cells)
 
     @property
@@ -163,8 +160,6 @@ class Design:
         told += [f"{count} not proposed, status {int(s)}: {s.message}" for s, count in self.excluded.items()]
         if self.silent:
             told.append(f"{self.silent} show nothing of {listed(self.sought)}")
-        if self.refused:
-            told.append(f"{self.refused} cost more than the budget")
         if self.default.status != Status.OK:
             told.append(f"the run as it was has status {int(self.default.status)}: {self.default.status.message}")
         return tuple(told)
@@ -181,7 +176,7 @@ class Design:
         def plain(one: Candidate) -> dict[str, Any]:
             setting = {name: np.asarray(part).tolist() for name, part in one.setting.items()}
             told = {"setting": setting, "stderr": finite(one.stderr), "gain": finite_or_none(self.gain(one))}
-            return told | {"cost": one.cost, "status": int(one.status), "impacts": len(one.order)}
+            return told | {"status": int(one.status), "impacts": len(one.order)}
 
         return {
             "sentence": self.sentence,
@@ -277,8 +272,6 @@ def design(
     over: Posterior | None = None,
     draws: int = 8,
     like: int = 0,
-    cost: Cost | None = None,
-    budget: float = np.inf,
     priors: Mapping[str, Normal] | None = None,
     tied: Mapping[str, Tie] | None = None,
     candidates: int = 200,
@@ -295,7 +288,7 @@ def design(
     to be as `params` say. All candidates of a scan are simulated side by side. What the experimenter sets is known to
     be about so; if it is free, it is fitted to the run all the same.
 
-    A candidate whose simulation has a status, or that costs too much, is not proposed, but counted; neither is one that
+    A candidate whose simulation has a status is not proposed, but counted; neither is one that
     tells nothing of what is sought, like the friction of an impact that grips.
 
     Args:
@@ -316,7 +309,6 @@ def design(
         draws: over so many of them the criterion is averaged, the given values among them; without `after` or `over`
             there are only those.
         like: which run is varied.
-        cost, budget: `cost(setting)` is what a setting costs, and `budget` the most that it may.
         candidates: how many settings are scanned, about.
         seed: of the draws, and of scans that are no grid.
 
@@ -325,8 +317,7 @@ def design(
         shows. Printing it gives sentence and table.
 
     Raises:
-        ValueError: as for `fit`; a control or target that does not exist, a bound that is not finite. A budget that no
-            candidate meets.
+        ValueError: as for `fit`; a control or target that does not exist, a bound that is not finite.
 
     Example:
         >>> import jax.numpy as jnp, diffcontact as dc
@@ -354,16 +345,14 @@ def design(
     if late := [name for name in controls if name in elements and elements[name][0] in (tied or {})]:
         raise ValueError(f"design(controls): {late[0]!r} is tied, so it follows from others; expected those")
     shapes = {name: np.shape(one[1][where]) if at is None else () for name, (where, at) in elements.items()}
-    chosen = Controls.of(controls, shapes, problems[like].observations.values.shape[1], cost, budget)
+    chosen = Controls.of(controls, shapes, problems[like].observations.values.shape[1])
     run = NextRun(objective, elements)
     question = _question(
         objective, run, chosen, set(problems[0].per_run), target, criterion, after, over, draws, like, seed
     )
     with stage("design"):
-        default, tried, refused = scan(run, chosen, question, candidates, seed)
-    if not tried:
-        raise ValueError(f"design(budget): {budget:g}, and none of {refused} candidates costs so little")
-    ranked = sorted(tried, key=lambda one: (not one.eligible, one.status != 0, one.criterion, one.cost))
+        default, tried = scan(run, chosen, question, candidates, seed)
+    ranked = sorted(tried, key=lambda one: (not one.eligible, one.status != 0, one.criterion))
     best = ranked[0] if ranked[0].eligible else None
     names = tuple(question.names[j] for j in question.sought)
     errors = np.sqrt(np.diag(question.covariance(None, 0)))
@@ -374,7 +363,6 @@ def design(
         sought=names,
         criterion=question.criterion,
         now=dict(zip(names, map(float, errors), strict=True)),
-        refused=refused,
         unseen=() if default.eligible else _why(objective, names),
     )
 

@@ -384,15 +384,6 @@ class JointResidual:
             runs.append(replace(run, samples=replace(run.samples, **{name: placed(new, old.dtype)})))
         return self._with(runs)
 
-    def seeing(self, present: Sequence[NDArray]) -> JointResidual:
-        """The same runs of which other samples (n_i, k_i) are missing, none of those that were; nothing is compiled."""
-        runs = []
-        for run, seen in zip(self.runs, present, strict=True):
-            padded = np.zeros(run.samples.present.shape, bool)
-            padded[: run.length] = seen
-            runs.append(replace(run, present=seen, samples=replace(run.samples, present=placed(padded))))
-        return self._with(runs)
-
     def of_run(self, i: int) -> JointResidual:
         """Run i alone, as a function of the same theta."""
         other = self._with(self.runs[i : i + 1])

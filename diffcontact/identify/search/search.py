@@ -23,7 +23,6 @@ from scipy.optimize import OptimizeResult
 
 from diffcontact.host.progress import stage
 from diffcontact.identify.noise import neighbourly, robust_size
-from diffcontact.identify.problem.joint_residual import Linearised, Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
 from diffcontact.identify.search.descents import explored, solve
@@ -37,10 +36,6 @@ SHOOTING = ("auto", "single", "growing")
 _EXPLORED, _ITERATIONS = 1e-3, 25
 # The horizon grows by at least this part of the record, less than what lies between two impacts worth resolving.
 _STAGE, _FIRST, _STAGE_ITERATIONS = 1.0 / 24.0, 1.0 / 12.0, 12
-# Of a channel's weight: ten samples in eleven of a hundred times the noise of the others are left out by it.
-_WEIGHT = 1e-3
-# Of the information on any combination of parameters: its standard error grows by half of that.
-_KNOWN = 1e-2
 # Rounds in which the noise of channels settles.
 _ROUNDS, _SETTLED = 10, 0.01
 
@@ -148,37 +143,6 @@ def with_resolved_steps(objective: Objective, found: Outcome) -> tuple[Objective
         if finer.substeps == objective.substeps:
             return finer, found
         objective, found = finer, found.continued(solve(finer, found.end.x), alone=True)
-
-
-def without_weightless(objective: Objective, found: Outcome) -> tuple[Objective, Outcome]:
-    """Go on from a search with the samples that have a weight; all others are missing."""
-    at = objective.joint.linearise(found.end.x)
-    present = [run.present & ~_weightless(run, here) for run, here in zip(objective.joint.runs, at, strict=True)]
-    count = objective.joint.samples - sum(int(seen.sum()) for seen in present)
-    if count == 0:
-        return objective, found
-    objective = objective.on(objective.joint.seeing(present))
-    told = f"{count} samples without weight beside the others of their channel taken as missing"
-    return objective, found.continued(solve(objective, found.end.x), told)
-
-
-def _weightless(run: Run, at: Linearised) -> NDArray:
-    """(n, k) which samples have no weight."""
-    found = np.zeros(run.present.shape, bool)
-    weight = np.where(run.present, run.sigma**-2.0, 0.0)
-    # Weights of one channel are compared: what another weighs is another thing.
-    light = run.present & (weight <= _WEIGHT * weight.max(axis=0))
-    if not light.any():
-        return found
-    leverage = run.first_order(at).leverage
-    for c in np.flatnonzero(light.any(axis=0)):
-        # From the lightest on, those of one sigma together.
-        for limit in np.unique(weight[light[:, c], c])[::-1]:
-            below = run.present[:, c] & (weight[:, c] <= limit)
-            if weight[below, c].sum() <= _WEIGHT * weight[:, c].sum() and leverage[below, c].sum() <= _KNOWN:
-                found[:, c] = below
-                break
-    return found
 
 
 def with_estimated_noise(

@@ -107,10 +107,8 @@ def test_two_of_five_are_both_named_and_outliers_make_no_outsider(noise):
         (RATIOS, RATIOS, ""),
         (RATIOS, 3 * RATIOS, ""),
         (1.0, 3.0, ""),
-        # Samples that do not count are not compared.
-        (1.0, RATIOS**12, ""),
     ],
-    ids=["short", "short 3", "long", "long 3", "right", "right 3", "even", "weightless"],
+    ids=["short", "short 3", "long", "long 3", "right", "right 3", "even"],
 )
 def test_noise_stated_in_other_ratios_than_it_has_is_told(true, stated, length):
     error = NOISE * true * np.random.default_rng(0).normal(size=41)
