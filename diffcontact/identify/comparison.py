@@ -248,7 +248,7 @@ def compare_laws(
         under = with_restitution(objective, restitutions, start, free, held=held)
         under.progress = progress
         with stage(f"law {name}"):
-            found = search(under, "lm", 1, 0, "single")
+            found = search(under, 1, 0, "single")
         results[name] = _by_its_square(replace(estimate(under, found), noise_factors=result.noise_factors), name)
     against = {name: compare(other, result, (name, given)) for name, other in results.items() if other is not result}
     # Of contacts with coefficients of their own there is no slope to be seen besides.

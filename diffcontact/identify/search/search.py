@@ -26,10 +26,8 @@ from diffcontact.identify.noise import neighbourly, robust_size
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
 from diffcontact.identify.search.descents import explored, solve
-from diffcontact.identify.search.first_order import FIRST_ORDER
 from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
 
-METHODS = ("lm", *FIRST_ORDER)
 SHOOTING = ("auto", "single", "growing")
 
 # Relative tolerance and steps of a descent from each of several starts; the best is polished.
@@ -65,14 +63,10 @@ class Outcome:
         return replace(self, end=end, costs=costs).told(told)
 
 
-def search(objective: Objective, method: str, starts: int, seed: int, shooting: str) -> Outcome:
+def search(objective: Objective, starts: int, seed: int, shooting: str) -> Outcome:
     """Find the best minimum that a start or several lead to; arguments as of `fit`."""
     points = np.array([*starting_points(objective.parameters, starts, seed)])
-    if method != "lm":
-        ends = sorted((FIRST_ORDER[method](objective, point, seed) for point in points), key=lambda end: end.cost)
-        places = np.stack([end.x for end in ends]) if len(ends) > 1 else None
-        best = Outcome(ends[0], tuple(float(end.cost) for end in ends), "", places)
-    elif shooting == "growing":
+    if shooting == "growing":
         best = _polished(objective, _grown(objective, points)).told("by a growing horizon")
     else:
         best = _polished(objective, points if starts == 1 else _each(objective, points))
