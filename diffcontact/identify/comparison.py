@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,12 +13,11 @@ from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import finite_or_none, resumed
 from diffcontact.identify.impact_law import (
     SpeedTest,
-    contacts_of,
     free_contacts,
     restitution_by,
     speed_test,
     speeds_of,
-    with_restitution,
+    under_law,
 )
 from diffcontact.identify.levels import LEVELS
 from diffcontact.identify.problem.objective import Objective, Progress
@@ -229,7 +227,8 @@ def compare_laws(
     if alike is None:
         return None
     reference, held = alike
-    speeds = _speeds(objective, masks)
+    listing = under_law(objective, masks, None, {}, {})
+    speeds = np.concatenate(speeds_of(listing, listing.joint.linearise(listing.parameters.start), masks))
     if not speeds.size:
         return None
     given = "constant" if reference is None else "one per contact"
@@ -241,11 +240,7 @@ def compare_laws(
         start = {one.name: one.start(speeds) for one in law.coefficients}
         sought = [one for one in law.coefficients if not one.choice]
         free = {one.name: Interval(one.low, np.inf) if np.isfinite(one.low) else Real() for one in sought}
-        restitutions = [
-            _Shared(run.model.system.restitution, contacts_of(mask), reference, name) if np.any(mask) else None
-            for run, mask in zip(objective.joint.runs, masks, strict=True)
-        ]
-        under = with_restitution(objective, restitutions, start, free, held=held)
+        under = under_law(objective, masks, name, start, free, reference=reference, held=held)
         under.progress = progress
         with stage(f"law {name}"):
             found = search(under, 1, 0, "single")
@@ -263,28 +258,6 @@ def compare_laws(
     best = min(worth, key=lambda name: worth[name], default=given)
     alike = [name for name in worth if name != best and worth[name] - worth[best] < _WORTH_NOTICE]
     return LawComparison(given, results, against, speed, best, _law_verdict(given, best, alike, results, speeds))
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """A restitution of (params, speed) in which some contacts follow one law; the others keep their constants."""
-
-    constant: Callable[[Any], Any]
-    contacts: tuple[bool, ...] | bool
-    reference: int | None
-    law: str
-
-    def __call__(self, params, speed):
-        constant = jnp.asarray(self.constant(params), speed.dtype)
-        first = constant if self.reference is None else constant[self.reference]
-
-        def value(name):
-            return first if name == "restitution" else jnp.asarray(params[name], speed.dtype)
-
-        e = LAWS[self.law].function(value, speed)
-        # As in `laws.built`.
-        e = jnp.where(e > 1, 1.0, jnp.where(e < 0, 0.0, e))
-        return jnp.where(jnp.asarray(self.contacts), e, constant)
 
 
 def _by_its_square(result: FitResult, law: str) -> FitResult:
@@ -326,16 +299,6 @@ def _reference(objective: Objective, masks: list[NDArray]) -> tuple[int | None, 
             if np.any(own[1:] != 0) and not np.any(own[0] != 0):
                 held.add(block.name)
     return (references.pop(), frozenset(held)) if len(references) == 1 else None
-
-
-def _speeds(objective: Objective, masks: list[NDArray]) -> NDArray:
-    same = [
-        run.model.system.restitution if np.any(mask) else None
-        for run, mask in zip(objective.joint.runs, masks, strict=True)
-    ]
-    listing = with_restitution(objective, same, {}, {})
-    at = listing.joint.linearise(listing.parameters.start)
-    return np.concatenate([speeds_of(*one) for one in zip(listing.joint.runs, at, masks, strict=True)])
 
 
 def _supported(name: str, one: Comparison, result: FitResult, speed: SpeedTest | None, simpler: bool) -> bool:

@@ -36,6 +36,7 @@ from diffcontact.numerics.least_squares import without
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 from diffcontact.systems.cell_list_balls import CellListBalls
+from diffcontact.systems.laws import LAWS
 
 _SLOPE, _OWN = "restitution per speed", "restitution of the run"
 _RUNS_TO_REGRESS = 4
@@ -133,16 +134,27 @@ def restitution_by(model: Any, z: Array, fixed: dict[str, Any]) -> Array:
 
 @dataclass(frozen=True)
 class _Law:
-    """A constant restitution of some contacts and what is added to it, as a function of params and speed."""
+    """A restitution of (params, speed) in which some contacts follow a law; the others keep their constants."""
 
     constant: Callable[[Any], Any]
     contacts: tuple[bool, ...] | bool
-    name: str
+    name: str  # _SLOPE or _OWN, which are added to the constant, or one of `systems.laws.LAWS`
+    reference: int | None = None  # the contact whose constant is everybody's; None: each has its own
 
     def __call__(self, params, speed):
-        added = jnp.where(jnp.asarray(self.contacts), params[self.name], 0.0)
-        times = speed if self.name == _SLOPE else jnp.ones_like(speed)
-        return jnp.asarray(self.constant(params), speed.dtype) + added * times
+        constant = jnp.asarray(self.constant(params), speed.dtype)
+        first = constant if self.reference is None else constant[self.reference]
+
+        def value(name):
+            return first if name == "restitution" else jnp.asarray(params[name], speed.dtype)
+
+        if self.name in LAWS:
+            e = LAWS[self.name].function(value, speed)
+            # As in `laws.built`.
+            e = jnp.where(e > 1, 1.0, jnp.where(e < 0, 0.0, e))
+        else:
+            e = constant + value(self.name) * (speed if self.name == _SLOPE else jnp.ones_like(speed))
+        return jnp.where(jnp.asarray(self.contacts), e, constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,25 +163,19 @@ class _Embedded:
 
     objective: Objective  # with that parameter
     masks: list[NDArray]  # per run, the contacts that it acts on
-    name: str  # _SLOPE or _OWN
     theta: NDArray  # (P,) where it has come to
     at: list[Linearised]  # the runs there
     speeds: list[NDArray]  # per run, the speeds of approach of its impacts [m/s]
 
     @classmethod
     def gone_on(cls, objective: Objective, masks: list[NDArray], name: str) -> _Embedded:
-        """Go on from the start of the objective."""
+        """Go on from the start of the objective with _SLOPE or _OWN."""
         per_run = (name,) if name == _OWN else ()
         zero = np.zeros(objective.parameters.runs) if per_run else 0.0
-        restitutions = [
-            _Law(run.model.system.restitution, contacts_of(mask), name) if np.any(mask) else None
-            for run, mask in zip(objective.joint.runs, masks, strict=True)
-        ]
-        wider = with_restitution(objective, restitutions, {name: zero}, {name: Real()}, per_run=per_run)
+        wider = under_law(objective, masks, name, {name: zero}, {name: Real()}, per_run=per_run)
         theta = explored(wider, wider.parameters.start, _TOLERANCE, _STEPS)
         here = wider.joint.linearise(theta)
-        speeds = [speeds_of(run, one, mask) for run, one, mask in zip(wider.joint.runs, here, masks, strict=True)]
-        return cls(wider, masks, name, theta, here, speeds)
+        return cls(wider, masks, theta, here, speeds_of(wider, here, masks))
 
     def over_runs(self, result: Estimate) -> SpeedTest | None:
         """The slope of the runs' own restitutions."""
@@ -229,21 +235,18 @@ class _Embedded:
         return float(f @ f) / max(result.dof - more, 1)
 
 
-def contacts_of(mask: NDArray) -> tuple[bool, ...] | bool:
-    """A mask that can be hashed."""
-    return tuple(mask.tolist()) if mask.ndim else bool(mask)
-
-
-def with_restitution(
+def under_law(
     objective: Objective,
-    restitutions: Sequence[Callable | None],
+    masks: Sequence[NDArray],
+    law: str | None,
     params: Mapping[str, Any],
     free: Mapping[str, Domain],
     *,
+    reference: int | None = None,
     per_run: tuple[str, ...] = (),
     held: Collection[str] = (),
 ) -> Objective:
-    """The same objective under other laws of restitution, one per run or None to keep its own.
+    """The same objective under a law of restitution in the contacts of the masks; None: under its own.
 
     `params` and `free` are further parameters, `per_run` those that every run has to itself, `held` no longer free.
     """
@@ -252,8 +255,11 @@ def with_restitution(
     of_runs = old.per_run | set(per_run)
     parameters = free_parameters({**old.params, **params}, {**kept, **free}, of_runs, old.runs, old.tied)
     problems = []
-    for problem, run, restitution in zip(joint.problems, joint.runs, restitutions, strict=True):
-        system = problem.system if restitution is None else replace(problem.system, restitution=restitution)
+    for problem, run, mask in zip(joint.problems, joint.runs, masks, strict=True):
+        system = problem.system
+        if law is not None and np.any(mask):
+            contacts = tuple(mask.tolist()) if mask.ndim else bool(mask)
+            system = replace(system, restitution=_Law(run.model.system.restitution, contacts, law, reference))
         problems.append(replace(problem, system=system, substeps=run.model.substeps, per_run=tuple(of_runs)))
     # A replica's values, and a sigma that was estimated, are not those of the problems.
     other = JointResidual(problems, parameters, listed=_IMPACTS)
@@ -262,13 +268,18 @@ def with_restitution(
     return Objective(other, parameters, objective.loss, objective.priors.among(parameters))
 
 
-def speeds_of(run: Run, at: Linearised, mask: NDArray) -> NDArray:
-    """(m,) speeds of approach of a run's impacts at the contacts of the mask [m/s]."""
-    if not np.any(mask):
-        return np.zeros(0)
-    listed = jax.tree.map(np.asarray, at.trajectory.percussions)
-    within = (listed.contact >= 0) & (listed.time <= float(run.samples.times[run.length - 1]))
-    return -listed.before[(listed.impulse > 0) & (listed.before < -listed.slow) & mask & within[:, None]]
+def speeds_of(objective: Objective, at: Sequence[Linearised], masks: Sequence[NDArray]) -> list[NDArray]:
+    """(m,) per run, speeds of approach of its impacts at the contacts of the masks [m/s]."""
+    found = []
+    for run, here, mask in zip(objective.joint.runs, at, masks, strict=True):
+        if not np.any(mask):
+            found.append(np.zeros(0))
+            continue
+        listed = jax.tree.map(np.asarray, here.trajectory.percussions)
+        within = (listed.contact >= 0) & (listed.time <= float(run.samples.times[run.length - 1]))
+        struck = (listed.impulse > 0) & (listed.before < -listed.slow) & mask & within[:, None]
+        found.append(-listed.before[struck])
+    return found
 
 
 def _restitution(run: Run, theta: NDArray, mask: NDArray, speeds) -> NDArray:
