@@ -165,6 +165,11 @@ class Estimate:
         return np.isfinite(np.diag(self.covariance))
 
     @property
+    def determined(self) -> NDArray:
+        """(P,) which have a finite error and are not at a bound."""
+        return self.known & ~self.bounded
+
+    @property
     def quantiles(self) -> NDArray:
         """(P,) half widths of the intervals in standard errors, before the cut, in the order of `names`."""
         return np.concatenate([np.ravel(part) for part in self.quantile.values()])

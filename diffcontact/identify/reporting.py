@@ -17,7 +17,7 @@ from diffcontact.arguments import placed
 from diffcontact.drawing import Draw, Drawing, drawing_of
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.fisher import sentence
-from diffcontact.identify.problem.joint_residual import struck
+from diffcontact.identify.problem.joint_residual import strikes
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import labels_of
 from diffcontact.identify.problem.parameters import Real
@@ -124,7 +124,7 @@ def _listed(objective: Objective, theta: NDArray, i: int, trajectory: Trajectory
     model = objective.joint.runs[i].model
     if not isinstance(model.system, System) or model.system.rubs or not isinstance(model.scheme, EventTimed | None):
         return trajectory
-    count = int(np.sum(struck(np.asarray(trajectory.impulse))))
+    count = int(np.sum(np.any(strikes(trajectory.impulse), axis=1)))
     if not count or not system_course(trajectory, model.system, params).vague:
         return trajectory
     room = 1 << int(np.ceil(np.log2(2 * count + 8)))
@@ -280,7 +280,7 @@ def numbers(
 def _correlation(result: Estimate, shared: Sequence[bool]) -> tuple[list[str], NDArray]:
     """Correlations of what runs share, and of what else is most correlated with it."""
     variance = np.diag(result.covariance)
-    rows = np.flatnonzero(result.known & (variance > 0) & ~result.bounded)
+    rows = np.flatnonzero(result.determined & (variance > 0))
     if rows.size < 2:
         return [], np.zeros((0, 0))
     size = np.sqrt(variance[rows])

@@ -12,11 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult
+from scipy.special import ndtri
 
 from diffcontact.drawing import Draw
 from diffcontact.host.files import write_atomically
+from diffcontact.identify.error_bars import ErrorBars, error_bars, prediction_errors, under_loss
 from diffcontact.identify.estimate import Estimate, FreedTerm, Profile, finite_or_none, resumed
+from diffcontact.identify.identifiable import NullSpace, half_widths, hints, in_values, least_friction, null_space, role
+from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
+from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.parameters import FreeParameters
+from diffcontact.identify.problem.precision import is_rounding
 from diffcontact.identify.reporting import Labels, fit_report
+from diffcontact.identify.search.descents import MAX_EVALUATIONS
+from diffcontact.identify.search.search import Outcome
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Reason, Units
 from diffcontact.identify.verdict.verdict import Verdict, judge
@@ -24,23 +35,11 @@ from diffcontact.report import framed, page
 from diffcontact.report.figures import figure
 from diffcontact.report.table import text_table
 from diffcontact.simulate import Trajectory
+from diffcontact.status import Status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
-from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult
-from scipy.special import ndtri
-
-from diffcontact.identify.error_bars import ErrorBars, error_bars, prediction_errors, under_loss
-from diffcontact.identify.identifiable import NullSpace, half_widths, hints, in_values, least_friction, null_space, role
-from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.parameters import FreeParameters
-from diffcontact.identify.problem.precision import is_rounding
-from diffcontact.identify.search.descents import MAX_EVALUATIONS
-from diffcontact.identify.search.search import Outcome
-from diffcontact.status import Status
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from diffcontact.arguments import is_count, placed
 from diffcontact.host.messages import did_you_mean
 from diffcontact.identify.experiment.fisher import Evidence, Noise, criterion_value
-from diffcontact.identify.problem.joint_residual import Run
+from diffcontact.identify.problem.joint_residual import Run, strikes
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Interval
 from diffcontact.identify.problem.precision import enough, negligible_columns
@@ -202,16 +202,10 @@ class NextRun:
 
     def _numbers(self, setting: Setting, theta: NDArray, record: Record, length: int):
         """z, what is not free, and the samples of one candidate."""
-        params, parameters = self.params(setting, theta), self.objective.parameters
-        free = [block.name for block in parameters.view]
-        z = np.concatenate([np.ravel(np.asarray(params[name], float)) for name in free])
+        parameters = replace(self.objective.parameters, params=self.params(setting, theta))
+        z = np.concatenate([np.ravel(np.asarray(parameters.params[block.name], float)) for block in parameters.view])
         z = np.where(parameters.log, np.log(np.where(parameters.log, z, 1.0)), z)
-        fixed = {
-            name: jax.tree.map(np.asarray, value, is_leaf=lambda part: isinstance(part, list | tuple))
-            for name, value in params.items()
-            if name not in free
-        }
-        return z, fixed, self._samples(record, length)
+        return z, parameters.fixed(0), self._samples(record, length)
 
     def _samples(self, record: Record, length: int) -> Samples:
         n, missing = record.times.size, length - record.times.size
@@ -248,7 +242,8 @@ class NextRun:
         rounding = negligible_columns(J.reshape(-1, J.shape[2]), np.asarray(z, float), size, eps)
         outcome = Status(int(status)) if finite or status else Status.NO_DERIVATIVE
         spacing = float(np.median(np.diff(record.times)))
-        return Seen(np.where(rounding, 0.0, J), spacing, outcome, _order(impulse[: n - 1]))
+        order = tuple(int(contact) for contact in np.nonzero(strikes(impulse[: n - 1]))[1])
+        return Seen(np.where(rounding, 0.0, J), spacing, outcome, order)
 
     def resolved(self, settings: Sequence[Setting], theta: NDArray) -> NextRun:
         """The same with steps short enough for these settings, where their number was left open."""
@@ -281,12 +276,6 @@ def _look(model, z, fixed, samples):
         return r, J, trajectory.status, trajectory.impulse
 
     return jax.vmap(lane)(z, fixed, samples)
-
-
-def _order(impulse: NDArray) -> tuple[int, ...]:
-    pushes = np.nan_to_num(np.asarray(impulse, float)).reshape(len(impulse), -1) > 0
-    strikes = pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
-    return tuple(int(contact) for contact in np.nonzero(strikes)[1])
 
 
 # A variance that shrinks by less was not told anything.

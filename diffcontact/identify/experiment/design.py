@@ -7,31 +7,31 @@ follow without a fit (`fisher`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.special import ndtri
-
-from diffcontact.identify.estimate import finite_or_none
-from diffcontact.identify.experiment.candidates import CHANNELS, DURATION, FRAME_RATE, RUNS, Candidate, Setting
-from diffcontact.identify.verdict.texts import listed
-from diffcontact.report.table import aligned
-from diffcontact.status import Status
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-from collections.abc import Sequence
-
 import jax
+import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from diffcontact.arguments import is_count
 from diffcontact.host.messages import did_you_mean
 from diffcontact.host.progress import stage
-from diffcontact.identify.estimate import resumed
-from diffcontact.identify.experiment.candidates import Controls, NextRun, Question, scan
+from diffcontact.identify.estimate import finite_or_none, resumed
+from diffcontact.identify.experiment.candidates import (
+    CHANNELS,
+    DURATION,
+    FRAME_RATE,
+    RUNS,
+    Candidate,
+    Controls,
+    NextRun,
+    Question,
+    Setting,
+    scan,
+)
 from diffcontact.identify.experiment.fisher import CRITERIA, Noise, as_found, evidence_of
 from diffcontact.identify.identifiable import hints, null_space
 from diffcontact.identify.intervals.posterior import Posterior
@@ -39,6 +39,12 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Interval, Normal, Tie
 from diffcontact.identify.result import FitResult
+from diffcontact.identify.verdict.texts import listed
+from diffcontact.report.table import aligned
+from diffcontact.status import Status
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Candidates in the table, and the gain below which nobody would change a thing.
 _ROWS, _BETTER = 10, 1.1

@@ -128,7 +128,7 @@ def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
     """The noise that a fit found in one of its runs, and how the elements `names` scatter from run to run."""
     objective = _objective(result)
     at = under_loss(objective.first_order(), objective.loss)
-    keep, scatter = result.known & ~result.bounded, dict.fromkeys(names, 0.0)
+    keep, scatter = result.determined, dict.fromkeys(names, 0.0)
     if keep.any() and len(at) >= RUNS_TO_COMPARE:
         bars = error_bars(LinearisedFit.of(at, objective.priors.information(objective.parameters.start), keep))
         found = zip(np.array(result.names)[keep], bars.scatter, strict=True)
@@ -141,7 +141,7 @@ def as_found(result: Estimate, run: int, names: tuple[str, ...]) -> Noise:
 def evidence_of(result: Estimate, names: tuple[str, ...]) -> Evidence:
     """What a fit knows of the parameters (p,) by these names that its runs share, as precise as its own error bars."""
     objective = _objective(result)
-    theta, known = objective.parameters.start, result.known & ~result.bounded
+    theta, known = objective.parameters.start, result.determined
     keep = known & np.isin(result.names, names)
     J = objective.evaluate(theta)[1][:, known]
     curvature = Evidence(J.T @ J, J.T @ J).of(keep[known]).curvature
@@ -237,7 +237,7 @@ def _asked(result: Estimate, name: str | None) -> int | None:
     """Which element; None where none can be asked for."""
     if name is not None and name not in result.names:
         raise ValueError(f"what_helps(name): no element {name!r}; there are {', '.join(result.names)}")
-    known = result.known & ~result.bounded & (np.diag(result.covariance) > 0)
+    known = result.determined & (np.diag(result.covariance) > 0)
     if name is not None and not known[result.names.index(name)]:
         raise ValueError(f"what_helps(name): the data cannot see {name!r}")
     if result.objective is None or not known.any():

@@ -63,7 +63,7 @@ class Misjudged:
 def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
     """The ends of intervals at which, or behind which, the cost has risen by less than a third of what it should."""
     theta, parameters = objective.parameters.start, objective.parameters
-    seen = result.known & ~result.bounded
+    seen = result.determined
     f, J = objective.evaluate(theta)
     if objective.exact(0.5 * float(f @ f)):
         return []
@@ -99,7 +99,7 @@ def leaning(result: Estimate, objective: Objective) -> list[str]:
         return []
     _, J = objective.evaluate(parameters.start)
     own = parameters.own & (parameters.runs > 1)
-    looked_at = result.known & np.any(J, axis=0) & ~at & ~own
+    looked_at = result.determined & np.any(J, axis=0) & ~own
     longer = inverse_diagonal(J) > _LEANS**2 * inverse_diagonal(np.where(at, 0.0, J))
     return [name for name, here in zip(result.names, looked_at & longer, strict=True) if here]
 

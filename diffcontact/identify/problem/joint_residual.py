@@ -155,7 +155,7 @@ class Run:
         r, J = np.where(np.isfinite(at.r), at.r, np.nan), np.where(np.isfinite(at.J), at.J, 0.0)
         hit = np.zeros(self.length - 1, bool)
         if trajectory is not None and isinstance(self.model.system, System):
-            hit = struck(trajectory.impulse)
+            hit = np.any(strikes(trajectory.impulse), axis=1)
         touched = np.append(hit, False) | np.append(False, hit)
         tracks = self.present.shape[1] - bool(self.model.impacts)
         exact = are_rounding(np.where(self.present, r, 0.0), self.rounding)
@@ -467,7 +467,7 @@ def _triangular_factor(A: NDArray) -> NDArray:
     return _triangular_factor(np.asarray(np.linalg.qr(blocks, mode="r")).reshape(-1, A.shape[1]))
 
 
-def struck(impulse: NDArray) -> NDArray:
-    """(n,) intervals in which a contact struck: it pushed, impulse (n, ...), and had not in the one before."""
+def strikes(impulse: NDArray) -> NDArray:
+    """(n, c) intervals in which each contact struck: it pushed, impulse (n, ...), and had not in the one before."""
     pushes = np.nan_to_num(np.asarray(impulse, float)).reshape(len(impulse), -1) > 0
-    return np.any(pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]]), axis=1)
+    return pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])
