@@ -86,7 +86,6 @@ class Estimate:
             interval of the estimate's own minimum; `interval95` holds them all.
         lower_elsewhere: where intervals have met a lower cost once more than the fit would go on from; else empty.
         noise_factors: per run, (k,) estimated noise over stated noise; empty where the stated noise was taken.
-        recordings: per run, a digest of what was measured; empty in files of older versions.
         freed: the terms that were set free since residuals asked for them, in that order.
         objective: what was minimised, started at the estimate: the runs with their noise as estimated, the free
             parameters, the loss and the priors. `profile`, `bootstrap` and `posterior` go on from it. None in a result
@@ -120,7 +119,6 @@ class Estimate:
     gripped: tuple[str, ...] = ()
     elsewhere: tuple[dict[str, float], ...] = ()
     lower_elsewhere: str = ""
-    recordings: tuple[str, ...] = ()
     freed: tuple[FreedTerm, ...] = ()
     objective: Objective | None = field(default=None, repr=False)
 

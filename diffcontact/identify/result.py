@@ -243,7 +243,7 @@ _FIELDS = tuple(entry.name for entry in fields(FitResult) if entry.name not in (
 # What it holds at least; what came later has a default.
 _REQUIRED = tuple(entry.name for entry in fields(FitResult) if entry.default is MISSING)
 _TUPLES = {"names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors", "noise_factors"}
-_TUPLES |= {"profiles", "gripped", "elsewhere", "recordings", "freed"}
+_TUPLES |= {"profiles", "gripped", "elsewhere", "freed"}
 
 _ARRAY = {"shape", "dtype", "data"}
 
@@ -344,7 +344,6 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
         hints=hints(objective, theta, null.directions, trajectories),
         effective_samples=bars.effective,
         prediction_errors=predicted,
-        recordings=tuple(run.digest for run in joint.runs),
         objective=objective.started_at(theta),
     )
 

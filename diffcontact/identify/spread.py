@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar, root_scalar
 from scipy.special import chdtri, stdtrit
 
-from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.linearised import LinearisedRun
+from diffcontact.identify.estimate import Estimate, resumed
 from diffcontact.identify.verdict.between_runs import duplicate_runs
 from diffcontact.numerics.least_squares import TINY
 
@@ -198,32 +196,11 @@ def _value(value: float, stderr: float, quantile: float) -> Value:
     return Value(float(value), stderr, (float(value - quantile * stderr), float(value + quantile * stderr)))
 
 
-# Residuals so far below the noise that was stated are no noise.
-_NONE = 1e-6
-# Curves that the parameters of a fit may have taken from its residuals, where nothing says which: up to parabolas.
-_DEGREE = 2
-
-
 def one_recording_twice(fits: Sequence[Estimate]) -> tuple[int, int] | None:
-    """The first two of some fits of single runs, also read from files, that are of one recording, whole or in part."""
-    pairs = combinations(range(len(fits)), 2)
-    same = {pair for pair in pairs if set.intersection(*(set(fits[i].recordings) for i in pair)) - {""}}
-    return min(same | set(duplicate_runs([_seen(fitted) for fitted in fits])), default=None)
-
-
-def _seen(fitted: Estimate) -> LinearisedRun:
-    """The run of a fit as far as its residuals tell, in units of the noise that was stated."""
-    factors = np.ravel(fitted.noise_factors[0]) if fitted.noise_factors else np.ones(fitted.residuals[0].shape[1])
-    if fitted.objective is not None:
-        (run,) = fitted.objective.first_order()
-        return replace(run, sigma=np.broadcast_to(factors, run.r.shape))
-    (r,), (trajectory,) = fitted.residuals, fitted.trajectories
-    r = np.where(np.isfinite(r), r, np.nan)
-    times, sigma = np.asarray(trajectory.t, float)[: len(r)], np.broadcast_to(factors, r.shape)
-    # Parabolas in every channel, in place of the derivatives by parameters that a file does not hold.
-    since = (times - times[0]) / max(float(np.ptp(times)), TINY)
-    powers = since[:, None] ** np.arange(_DEGREE + 1)
-    J = np.einsum("np,kl->nklp", powers, np.eye(r.shape[1])).reshape(*r.shape, -1)
-    J = np.where(np.isnan(r)[:, :, None], 0.0, J)
-    exact = bool(np.nanmax(np.abs(r), initial=0.0) < _NONE)
-    return LinearisedRun(r, J, np.arange(J.shape[-1]), times, np.zeros(len(r), bool), sigma, r.shape[1], exact)
+    """The first two of some fits of single runs that are of one recording, whole or in part."""
+    runs = []
+    for fitted in fits:
+        (run,) = resumed(fitted, "spread").first_order()
+        factors = np.ravel(fitted.noise_factors[0]) if fitted.noise_factors else np.ones(run.r.shape[1])
+        runs.append(replace(run, sigma=np.broadcast_to(factors, run.r.shape)))
+    return min(duplicate_runs(runs), default=None)

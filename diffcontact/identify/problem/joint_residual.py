@@ -5,7 +5,6 @@ Shorter runs are continued past their end to the length of the longest, so that 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -109,30 +108,8 @@ class Run:
         """Whether rounding of the simulation is seen, of which steps of no length are free."""
         return self.change > TOLERANCE and not self.coarse
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of what was measured, whatever the clock and the order of channels; empty where nothing changes."""
-        channels = np.where(self.present, self.values, np.nan).T
-        if all(np.unique(channel[~np.isnan(channel)]).size < 2 for channel in channels):
-            return ""
-        # A sum with zero turns -0 into 0.
-        return hashlib.sha256(b"|".join(sorted((channel + 0.0).tobytes() for channel in channels))).hexdigest()
-
     def observed(self, theta: NDArray, trajectory: Any) -> NDArray:
-        """(n, k) what would have been seen of a trajectory at theta (P,), on its own times or on the padded ones."""
-        samples, missing = trajectory.t.shape[0], self.samples.times.shape[0] - trajectory.t.shape[0]
-
-        def continued(leaf):
-            if np.ndim(leaf) == 0 or leaf.shape[0] not in (samples, samples - 1):
-                return leaf
-            leaf = np.asarray(leaf)
-            # Nobody looks beyond the end: see `JointResidual`.
-            beyond = np.full((missing, *leaf.shape[1:]), np.nan if np.issubdtype(leaf.dtype, np.floating) else 0)
-            return np.concatenate([leaf, beyond.astype(leaf.dtype)])
-
-        if missing:
-            listed = trajectory.percussions
-            trajectory = replace(jax.tree.map(continued, replace(trajectory, percussions=None)), percussions=listed)
+        """(n, k) what would have been seen of a trajectory on the padded times at theta (P,)."""
         return np.asarray(observed(self.model, theta[self.index], self.fixed, trajectory), float)[: self.length]
 
     def beginning(self, theta: NDArray) -> Beginning:
@@ -441,7 +418,15 @@ class JointResidual:
             return
         for i, at in enumerate(self.linearise(parameters.start)):
             run, observations = self.runs[i], problems[i].observations
-            seen = run.observed(parameters.start, cut(at.trajectory, run.length))
+
+            def without_end(leaf, missing=at.trajectory.t.size - run.length):
+                leaf = np.array(leaf)
+                if leaf.ndim and np.issubdtype(leaf.dtype, np.floating):
+                    leaf[len(leaf) - missing :] = np.nan
+                return leaf
+
+            known = jax.tree.map(without_end, replace(at.trajectory, percussions=None))
+            seen = run.observed(parameters.start, replace(known, percussions=at.trajectory.percussions))
             again = (observations.values - seen) / observations.sigma
             tolerance = float(jnp.finfo(run.samples.values.dtype).eps) ** 0.5  # other summation order, same numbers
             r = at.r[:, : again.shape[1]]

@@ -150,8 +150,8 @@ class Evidence:
     @cached_property
     def seen(self) -> list[NDArray]:
         """(n, tracks) of every run, what the model says of its samples, of those that are missing, too."""
-        runs = zip(self.objective.joint.runs, self.result.trajectories, strict=True)
-        return [run.observed(self.theta, trajectory) for run, trajectory in runs]
+        runs = zip(self.objective.joint.runs, self.objective.joint.linearise(self.theta), strict=True)
+        return [run.observed(self.theta, at.trajectory) for run, at in runs]
 
     def way(self, number: int) -> float:
         """How far the samples of a run go from their mean, the root of the sum of squares in noise."""
