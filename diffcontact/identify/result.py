@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -242,10 +243,7 @@ class FitResult(Estimate):
 _FIELDS = tuple(entry.name for entry in fields(FitResult) if entry.name not in ("objective", "stored_verdict"))
 # What it holds at least; what came later has a default.
 _REQUIRED = tuple(entry.name for entry in fields(FitResult) if entry.default is MISSING)
-_TUPLES = {"names", "at_bound", "start_costs", "residuals", "hints", "prediction_errors", "noise_factors"}
-_TUPLES |= {"profiles", "gripped", "elsewhere", "freed"}
-
-_ARRAY = {"shape", "dtype", "data"}
+_TUPLES = {entry.name for entry in fields(FitResult) if str(entry.type).startswith("tuple")}
 
 
 def encode(value: Any) -> Any:
@@ -264,27 +262,20 @@ def encode(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
-        return _number(float(value))
+        return float(value) if np.isfinite(value) else str(float(value))
     array = np.asarray(value)
-    data = [_number(x) for x in array.ravel().tolist()]
-    return {"shape": list(array.shape), "dtype": str(array.dtype), "data": data}
+    return {"shape": list(array.shape), "dtype": str(array.dtype), "data": encode(array.ravel().tolist())}
 
 
 def decode(value: Any) -> Any:
     """What `encode` was given; tuples come back as lists, dataclasses as dictionaries, jax arrays as numpy ones."""
     if isinstance(value, Mapping):
-        if set(value) == _ARRAY:
-            return np.array([float(x) if isinstance(x, str) else x for x in value["data"]], value["dtype"]).reshape(
-                value["shape"]
-            )
+        if set(value) == {"shape", "dtype", "data"}:
+            return np.array(decode(value["data"]), value["dtype"]).reshape(value["shape"])
         return {name: decode(part) for name, part in value.items()}
     if isinstance(value, list):
         return [decode(part) for part in value]
     return float(value) if value in ("nan", "inf", "-inf") else value
-
-
-def _number(value: Any) -> Any:
-    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def checksum(document: Mapping[str, Any]) -> str:
@@ -375,9 +366,16 @@ def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: 
         name = parameters.names[j]
         if role(objective, theta, name) == "friction" and least_friction(objective, theta, name, trajectories) > 0:
             continue
-        for step in _into(theta[j], parameters.low[j], parameters.high[j]):
+        side = 1.0 if theta[j] - parameters.low[j] <= parameters.high[j] - theta[j] else -1.0
+        for part, sign in product((0.01, 0.03, 0.1, 0.3), (side, -side)):
+            step = sign * part * width[j]
+            if not parameters.low[j] <= theta[j] + step <= parameters.high[j]:
+                continue
             inside = joint.linearise(theta + step * (np.arange(theta.size) == j))
-            secants = [_secant(here.r, there.r, step) for here, there in zip(at, inside, strict=True)]
+            secants = []
+            for here, there in zip(at, inside, strict=True):
+                finite = np.isfinite(here.r) & np.isfinite(there.r)
+                secants.append((np.where(finite, there.r, 0.0) - np.where(finite, here.r, 0.0)) / step)
             holders = zip(joint.runs, secants, strict=True)
             length = np.linalg.norm(np.concatenate([secant.ravel() for run, secant in holders if j in run.index]))
             # What has no effect at all, like the mass of a falling body, still moves the residuals by rounding.
@@ -394,17 +392,6 @@ def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: 
         rows[0, j] = length
         jacobian = np.vstack([jacobian, rows])
     return at, jacobian
-
-
-def _secant(here: NDArray, there: NDArray, step: float) -> NDArray:
-    finite = np.isfinite(here) & np.isfinite(there)
-    return (np.where(finite, there, 0.0) - np.where(finite, here, 0.0)) / step
-
-
-def _into(x: float, low: float, high: float) -> list[float]:
-    side = 1.0 if x - low <= high - x else -1.0
-    steps = [sign * part * (high - low) for part in (0.01, 0.03, 0.1, 0.3) for sign in (side, -side)]
-    return [step for step in steps if low <= x + step <= high]
 
 
 def _at_bound(end: OptimizeResult, parameters: FreeParameters, stderr: NDArray) -> NDArray:

@@ -149,8 +149,8 @@ class FreeParameters:
     @property
     def own(self) -> NDArray:
         """(P,) True for elements that a run keeps to itself."""
-        sizes = [np.size(self.params[block.name]) for block in self.view]
-        return np.repeat([block.name in self.per_run for block in self.view], sizes)
+        parts = self.split(self.start).items()
+        return np.concatenate([np.full(np.size(part), name in self.per_run) for name, part in parts])
 
     def slopes(self, theta: NDArray) -> NDArray:
         """(P,) derivatives of the parameters by theta."""
@@ -158,13 +158,8 @@ class FreeParameters:
 
     def index(self, run: int) -> NDArray:
         """Where the elements of this run's vector z lie in theta."""
-        parts, begin = [], 0
-        for block in self.view:
-            size = np.size(self.params[block.name])
-            offset = begin + (run * block.size if block.name in self.per_run else 0)
-            parts.append(np.arange(offset, offset + block.size))
-            begin += size
-        return np.concatenate(parts)
+        parts = self.split(np.arange(self.start.size)).items()
+        return np.concatenate([np.ravel(part[run] if name in self.per_run else part) for name, part in parts])
 
     def fixed(self, run: int) -> dict[str, Any]:
         """The parameters of this run that are not free, as arrays."""
@@ -181,7 +176,7 @@ class FreeParameters:
         parts, begin = {}, 0
         for block in self.view:
             shape = np.shape(self.params[block.name])
-            size = int(np.prod(shape, dtype=int))
+            size = np.size(self.params[block.name])
             parts[block.name] = values[begin : begin + size].reshape(shape + values.shape[1:])[()]
             begin += size
         return parts
@@ -235,7 +230,7 @@ def free_parameters(
     values, lows, highs, logs, names, view = [], [], [], [], [], []
     for name, domain in free.items():
         value, low, high = _bounded(name, params[name], domain)
-        names += _element_names(name, value.shape)
+        names += [f"{name}[{','.join(map(str, index))}]" if index else name for index in np.ndindex(value.shape)]
         view.append(Block(name, value.shape[1:] if name in per_run else value.shape, domain.log))
         for parts, part in ((values, value), (lows, low), (highs, high)):
             with np.errstate(divide="ignore"):
@@ -305,12 +300,6 @@ def _check(name: str, leaf: Any, runs: int | None) -> None:
         raise ValueError(f"fit(params): {name!r} = {leaf!r} is not a number or an array of numbers") from None
     if wrong:
         raise ValueError(f"fit(params): {name!r} is NaN, expected numbers")
-
-
-def _element_names(name: str, shape: tuple[int, ...]) -> list[str]:
-    if not shape:
-        return [name]
-    return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
 
 
 def _map(function: Any, value: Any) -> Any:
