@@ -1,10 +1,4 @@
-r"""The descent that every fit ends with: scipy's trust-region least squares within bounds, with exact Jacobians.
-
-Gauss and Newton's curvature J^T J leaves out how the Jacobian changes. Where noisy data hardly hold a parameter that
-enters nonlinearly, as a spin that a flight barely shows, hundreds of short steps follow. There Newton's method ends the
-descent, by differences of the exact gradient:
-
-    H_jk = d g_j / d theta_k,    g = J^T f
+"""The descent that every fit ends with: scipy's trust-region least squares within bounds, with exact Jacobians.
 
 Source: M. A. Branch, T. F. Coleman, Y. Li, SIAM J. Sci. Comput. 21 (1999) 1; H. B. Nielsen, Damping Parameter in
 Marquardt's Method, IMM-REP-1999-05, for `explored`.
@@ -27,10 +21,6 @@ from diffcontact.numerics.least_squares import TINY
 Vector = Callable[[NDArray], NDArray]
 
 MAX_EVALUATIONS = 300
-# After so many without an end Newton's method is tried.
-_ROUND = 75
-# It squares the error, or, by differences, takes a thousandth of it: a few steps are enough wherever it works.
-_NEWTON_STEPS = 5
 # Parameters smaller than one in so many, or larger than so many, are sought in units of their own size.
 _ORDINARY = 2.0**20
 # Of the exploring steps: the damping at first, the gain over what was promised that is one, and the part of the way to
@@ -39,8 +29,6 @@ _DAMPING, _GAINS, _SHARE = 1e-2, 1e-3, 0.9
 # With more parameters, nearly all of them the runs' own, a step is sought by iterations on a sparse Jacobian: its
 # singular values would take longer than all else.
 _MANY = 200
-# A difference of gradients spans so much of a parameter's standard error (all others held).
-_DIFFERENCE = 1e-3
 
 
 def solve(objective: Objective, start: NDArray) -> OptimizeResult:
@@ -59,24 +47,16 @@ def solve(objective: Objective, start: NDArray) -> OptimizeResult:
 
     # eps^(3/4): the last step has no more to give, yet rounding in the simulation does not keep the fit going.
     tolerance = objective.eps**0.75
-    evaluations, jacobians, place = 0, 0, start
-    while True:
-        end = descent(
-            lambda theta: objective.evaluate(theta)[0],
-            jacobian,
-            place,
-            (objective.parameters.low, objective.parameters.high),
-            ftol=tolerance,
-            xtol=tolerance,
-            gtol=tolerance,
-            max_nfev=min(_ROUND, MAX_EVALUATIONS - evaluations),
-        )
-        evaluations, jacobians, place = evaluations + end.nfev, jacobians + end.njev, end.x
-        ended = end if end.status > 0 else _newton(objective, end, tolerance, evaluations)
-        if ended is not None or evaluations >= MAX_EVALUATIONS:
-            end = end if ended is None else ended
-            end.nfev, end.njev = evaluations, jacobians
-            return end
+    return descent(
+        lambda theta: objective.evaluate(theta)[0],
+        jacobian,
+        start,
+        (objective.parameters.low, objective.parameters.high),
+        ftol=tolerance,
+        xtol=tolerance,
+        gtol=tolerance,
+        max_nfev=MAX_EVALUATIONS,
+    )
 
 
 def explored(objective: Objective, start: NDArray, tolerance: float, most: int, horizon: float = 1.0) -> NDArray:
@@ -136,44 +116,3 @@ def descent(f: Vector, J: Vector, start: NDArray, bounds: tuple[NDArray, NDArray
         end.jac = end.jac.toarray()
     end.x, end.jac, end.grad = unit * end.x, end.jac / unit, end.grad / unit
     return end
-
-
-def _newton(objective: Objective, end: OptimizeResult, tolerance: float, evaluations: int) -> OptimizeResult | None:
-    """The minimum next to where a descent has come, by Newton's method; None where it leads to none or takes long."""
-    theta, cost, gradient = end.x, end.cost, end.grad
-    low, high = objective.parameters.low, objective.parameters.high
-    scale = np.sum(end.jac**2, axis=0)
-    seen = scale > 0
-    if seen.sum() > evaluations:
-        return None
-    H = np.zeros((theta.size, theta.size))
-    for j in np.flatnonzero(seen):
-        beside = theta.copy()
-        length = _DIFFERENCE / np.sqrt(scale[j])
-        beside[j] += length if theta[j] + length <= high[j] else -length
-        f, J = objective.evaluate(beside)
-        H[:, j] = (J.T @ f - gradient) / (beside[j] - theta[j])
-    H = np.where(seen[:, None] & seen, (H + H.T) / 2, np.diag(~seen))
-    unit = 1 / np.sqrt(np.where(seen, scale, 1.0))
-    if not np.linalg.eigvalsh(unit[:, None] * H * unit).min() > np.sqrt(objective.eps):
-        return None  # a saddle, a kink, or a parameter that nothing holds
-    # The step that is least in H within the bounds: H = R^T R, so that it is the least squares of R s + R^-T g.
-    R = np.linalg.cholesky(unit[:, None] * H * unit).T / unit
-    for _ in range(_NEWTON_STEPS):
-        step = lsq_linear(R, -np.linalg.solve(R.T, gradient), (low - theta, high - theta)).x
-        if -gradient @ step - 0.5 * step @ H @ step <= tolerance * cost:
-            return OptimizeResult(end | state(objective, theta) | {"status": 2})
-        theta = np.clip(theta + step, low, high)
-        f, J = objective.evaluate(theta)
-        cost, before, gradient = 0.5 * float(f @ f), cost, J.T @ f
-        if not cost < before * (1 + tolerance):
-            return None
-    return None
-
-
-def state(objective: Objective, theta: NDArray) -> dict[str, Any]:
-    """What a descent tells of the place where it ends."""
-    f, J = objective.evaluate(theta)
-    low, high = objective.parameters.low, objective.parameters.high
-    mask = np.where(theta <= low, -1, np.where(theta >= high, 1, 0))
-    return {"x": theta, "cost": 0.5 * float(f @ f), "fun": f, "jac": J, "grad": J.T @ f, "active_mask": mask}

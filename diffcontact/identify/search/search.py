@@ -26,7 +26,7 @@ from diffcontact.identify.noise import neighbourly, robust_size
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
 from diffcontact.identify.search.descents import explored, solve
-from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run, stalled
+from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run
 
 SHOOTING = ("auto", "single", "growing")
 
@@ -122,7 +122,7 @@ def _polished(objective: Objective, places: Sequence[NDArray] | NDArray) -> Outc
 
 def _solved(objective: Objective, start: NDArray) -> OptimizeResult:
     end = solve(objective, start)
-    if stalled(objective, end) or (not objective.exact(end.cost) and rub_for_themselves(objective, end.x)):
+    if not objective.exact(end.cost) and rub_for_themselves(objective, end.x):
         further = solve(objective, run_by_run(objective, end.x))
         if further.cost < end.cost:
             return further
