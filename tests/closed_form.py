@@ -15,7 +15,7 @@ from dragged import DRAGGED
 from falling import FALLING
 
 from diffcontact import Status, Trajectory, VelocityProjection
-from diffcontact.identify.experiment import candidates as lanes
+from diffcontact.identify.experiment import design as lanes
 from diffcontact.identify.impact_law import _SLOPE, _Law
 from diffcontact.identify.problem import joint_residual, residual
 from diffcontact.identify.verdict import evidence as held

@@ -24,7 +24,7 @@ from diffcontact.commands.output import as_json, is_design, require_own, results
 from diffcontact.host.files import require_writable, write_atomically
 from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.identify import Design, Interval, design
-from diffcontact.identify.experiment.candidates import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
+from diffcontact.identify.experiment.design import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.preparation import PreparedRun
 from diffcontact.scene.study import Study, read_study

@@ -2,8 +2,7 @@
 
 from diffcontact.identify.comparison import Comparison, LawComparison, compare, compare_laws
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.experiment.candidates import Candidate
-from diffcontact.identify.experiment.design import Design, design
+from diffcontact.identify.experiment.design import Candidate, Design, design
 from diffcontact.identify.experiment.fisher import what_helps
 from diffcontact.identify.fit import check, fit
 from diffcontact.identify.identifiable import Identifiability

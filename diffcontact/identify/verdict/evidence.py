@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.error_bars import LEAST_SLOPE, slope_in_noise
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
-from diffcontact.identify.noise import FEWEST, roughness
+from diffcontact.identify.noise import FEWEST, robust_size, roughness
 from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import KICK, RESISTANCE, kick, linearise
@@ -96,6 +97,13 @@ class Evidence:
             return 1.0, 0
         squares = [roughness(channel) ** 2 for channel, enough in zip(tracks, long, strict=True) if enough]
         return float(np.average(squares, weights=counts[long])), int(counts[long].sum())
+
+    @cached_property
+    def outlier_scale(self) -> float:
+        """The scale of a robust loss that takes most of the noise for outliers, in sizes of the noise; else 0."""
+        loss, sigma = self.objective.loss, float(robust_size(np.concatenate([run.r.ravel() for run in self.runs])))
+        within = loss.robust and sigma > 0 and slope_in_noise(loss, sigma) < LEAST_SLOPE
+        return loss.scale / sigma if within else 0.0
 
     @cached_property
     def slopes(self) -> NDArray:

@@ -33,7 +33,6 @@ from scipy.special import chdtri, fdtrc, ndtri
 from diffcontact.identify.levels import FEWEST, GROSS, LEVELS, MISFIT, OVERSTATED, RATIO, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.noise import PER_FREEDOM, misfit, robust_size
-from diffcontact.identify.verdict.doubts import takes_noise_for_outliers
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Reason
 from diffcontact.numerics.least_squares import TINY, orthonormal
@@ -119,7 +118,7 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
         # Few samples per flight, fitted with bounces in the wrong places, look like noise.
         yield Reason("gross without a pattern", figures, fatal=True)
     elif large and not evidence.estimated:
-        rest = "" if takes_noise_for_outliers(evidence) else " The intervals rest on the residuals."
+        rest = "" if evidence.outlier_scale else " The intervals rest on the residuals."
         yield Reason("noise", figures | {"rest": rest})
 
 
