@@ -21,6 +21,7 @@ from diffcontact.identify.problem import joint_residual, residual
 from diffcontact.identify.verdict import evidence as held
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.system import takes_two
+from diffcontact.systems.laws import LAWS
 
 STEP = 1e-30
 
@@ -48,7 +49,7 @@ def dragged(system, p, q, u, t):
 
 def restitution(law, p, speed):
     """e at a speed of approach; of what a verdict adds to a constant in numpy, which compiles nothing."""
-    if isinstance(law, _Law):
+    if isinstance(law, _Law) and law.name not in LAWS:
         return law.constant(p) + p[law.name] * (speed if law.name == _SLOPE else 1.0)
     return np.ravel(law(p, np.array([speed])) if takes_two(law) else law(p))[0]
 

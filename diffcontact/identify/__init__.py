@@ -4,8 +4,7 @@ from diffcontact.identify.comparison import Comparison, LawComparison, compare, 
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.design import Candidate, Design, design
 from diffcontact.identify.experiment.fisher import what_helps
-from diffcontact.identify.fit import check, fit
-from diffcontact.identify.identifiable import Identifiability
+from diffcontact.identify.fit import fit
 from diffcontact.identify.impact_law import SpeedTest, speed_test
 from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
 from diffcontact.identify.intervals.posterior import Posterior, posterior
@@ -22,7 +21,6 @@ __all__ = [
     "Design",
     "Estimate",
     "FitResult",
-    "Identifiability",
     "Impacts",
     "Interval",
     "LawComparison",
@@ -36,7 +34,6 @@ __all__ = [
     "SpeedTest",
     "Spread",
     "bootstrap",
-    "check",
     "compare",
     "compare_laws",
     "design",
