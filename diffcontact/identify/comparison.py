@@ -23,7 +23,7 @@ from diffcontact.identify.levels import LEVELS
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.parameters import Interval, Real
 from diffcontact.identify.result import FitResult, estimate
-from diffcontact.identify.search.search import search
+from diffcontact.identify.search import search
 from diffcontact.numerics.least_squares import TINY
 from diffcontact.systems.laws import LAWS, named
 

@@ -17,11 +17,11 @@ from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, Normal, Tie
 from diffcontact.identify.result import FitResult, estimate
-from diffcontact.identify.search.descents import solve
-from diffcontact.identify.search.search import (
+from diffcontact.identify.search import (
     SHOOTING,
     Outcome,
     search,
+    solve,
     with_estimated_noise,
     with_resolved_steps,
 )

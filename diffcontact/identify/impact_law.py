@@ -29,7 +29,7 @@ from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.problem.joint_residual import JointResidual, Linearised, Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
-from diffcontact.identify.search.descents import explored
+from diffcontact.identify.search import explored
 from diffcontact.identify.spread import spread
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.least_squares import without

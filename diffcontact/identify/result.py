@@ -27,8 +27,7 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import FreeParameters
 from diffcontact.identify.problem.precision import is_rounding
 from diffcontact.identify.reporting import Labels, fit_report
-from diffcontact.identify.search.descents import MAX_EVALUATIONS
-from diffcontact.identify.search.search import Outcome
+from diffcontact.identify.search import MAX_EVALUATIONS, Outcome
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Reason, Units
 from diffcontact.identify.verdict.verdict import Verdict, judge

@@ -27,7 +27,7 @@ from diffcontact.host.files import read_text
 from diffcontact.host.messages import shown
 from diffcontact.identify.fit import NOISES
 from diffcontact.identify.problem.loss import LOSSES, ROBUST
-from diffcontact.identify.search.search import SHOOTING
+from diffcontact.identify.search import SHOOTING
 from diffcontact.scene.keys import Table, gathered
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import KEYS as READING_KEYS

@@ -27,10 +27,10 @@ from diffcontact.identify import (
     fit,
     posterior,
     profile,
+    search,
 )
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.result import _at_bound
-from diffcontact.identify.search import descents
 
 FREE = {"g": Positive(), "u0": Real()}
 INTERVALS = [lambda result: profile(result, "g"), bootstrap, posterior]
@@ -239,7 +239,7 @@ def test_what_goes_on_from_a_result_without_its_functions_says_so(rng, tmp_path)
 
 
 def test_an_estimate_that_is_none_is_refused(rng, monkeypatch):
-    monkeypatch.setattr(descents, "MAX_EVALUATIONS", 1)
+    monkeypatch.setattr(search, "MAX_EVALUATIONS", 1)
     stopped = fitted(fall(rng), FREE)
     for go_on in INTERVALS:
         with pytest.raises(ValueError, match=r"\(result\): not converged, stopped after.*expected an estimate"):

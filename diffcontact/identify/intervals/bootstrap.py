@@ -14,8 +14,7 @@ from diffcontact.identify.estimate import resumed
 from diffcontact.identify.intervals.widened import missed, not_near
 from diffcontact.identify.noise import Autoregression, run_noise
 from diffcontact.identify.result import FitResult, estimate
-from diffcontact.identify.search.descents import explored, solve
-from diffcontact.identify.search.search import Outcome
+from diffcontact.identify.search import Outcome, explored, solve
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.report.table import sampled_table, within
 from diffcontact.status import Status

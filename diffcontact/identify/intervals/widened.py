@@ -35,8 +35,7 @@ from diffcontact.identify.intervals.profile import (
 )
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.result import FitResult, estimate
-from diffcontact.identify.search.descents import solve
-from diffcontact.identify.search.search import Outcome
+from diffcontact.identify.search import Outcome, solve
 
 # Profiles of one fit: every one takes a dozen fits.
 _AT_MOST = 4

@@ -452,7 +452,7 @@ def _triangular_factor(A: NDArray) -> NDArray:
     return _triangular_factor(np.asarray(np.linalg.qr(blocks, mode="r")).reshape(-1, A.shape[1]))
 
 
-def strikes(impulse: NDArray) -> NDArray:
+def strikes(impulse: Any) -> NDArray:
     """(n, c) intervals in which each contact struck: it pushed, impulse (n, ...), and had not in the one before."""
     pushes = np.nan_to_num(np.asarray(impulse, float)).reshape(len(impulse), -1) > 0
     return pushes & ~np.vstack([np.zeros((1, pushes.shape[1]), bool), pushes[:-1]])

@@ -6,7 +6,7 @@ from bouncing import BALL_FREE, BALL_TRUTH, ball_problem
 
 from diffcontact.identify import Interval, fit
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.search.descents import solve
+from diffcontact.identify.search import solve
 
 # From here single shooting ends in a local minimum.
 BAD = {"e": 0.87, "g": 7.92, "q0": [1.08], "u0": [0.24]}

@@ -1,16 +1,16 @@
 """Descents on residuals whose minima are known without them: of one start, and run by run."""
 
 import sys
+from copy import copy
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from diffcontact.identify import search
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
-from diffcontact.identify.search import run_by_run as module
-from diffcontact.identify.search.descents import solve
-from diffcontact.identify.search.run_by_run import rub_for_themselves, run_by_run
+from diffcontact.identify.search import solve
 
 
 class Rows:
@@ -53,10 +53,9 @@ class Runs:
 
     exact = Objective.exact
 
-    def __init__(self, rows, count, shared, chosen=None):
+    def __init__(self, rows, count, shared, start, chosen=None):
         size = shared + count
-        self.rows, self.chosen, self.rounding = rows, range(count) if chosen is None else chosen, 1e-14
-        self.eps = 2e-16
+        self.rows, self.chosen, self.rounding, self.eps = rows, range(count) if chosen is None else chosen, 1e-14, 2e-16
         self.parameters = SimpleNamespace(
             low=np.full(size, -np.inf),
             high=np.full(size, np.inf),
@@ -64,13 +63,16 @@ class Runs:
             names=[f"x[{j}]" for j in range(size)],
             runs=count,
             own=np.arange(size) >= shared,
+            start=start,
         )
         self.joint = SimpleNamespace(
             runs=[SimpleNamespace(index=np.r_[:shared, shared + i]) for i in range(count)], rubs=False
         )
 
     def of_run(self, i):
-        return Runs(self.rows, self.parameters.runs, self.parameters.low.size - self.parameters.runs, [i])
+        alone = copy(self)
+        alone.chosen = [i]
+        return alone
 
     def evaluate(self, theta):
         f, J = zip(*(self.rows(i, theta) for i in self.chosen), strict=True)
@@ -78,54 +80,6 @@ class Runs:
 
     def told(self, iteration, cost):
         pass
-
-
-def test_linear_residuals_end_at_their_least_squares(rng):
-    """By the normal equations of all runs at once, which the reduced ones are the Schur complement of."""
-    count, shared, rows = 5, 2, 4
-    B, y = rng.normal(size=(count, rows, shared + count)), rng.normal(size=(count, rows))
-    for i in range(count):
-        B[i][:, np.setdiff1d(np.arange(shared, shared + count), shared + i)] = 0.0
-    objective = Runs(lambda i, theta: (B[i] @ theta - y[i], B[i]), count, shared)
-    exact = np.linalg.lstsq(np.concatenate(B), np.concatenate(y))[0]
-    found = run_by_run(objective, np.zeros(shared + count))
-    # It ends where a step gains less than 1e-4 of the cost; damping fades tenfold a step.
-    f, best = objective.evaluate(found)[0], objective.evaluate(exact)[0]
-    assert f @ f == pytest.approx(best @ best, rel=1e-4)
-
-
-def kinked(count, steep=3.0, far=3.0):
-    """Each run has 1 + steep |z + s - k|, z - a and 0.3 (s - far): least at its kink z = k - s, where s is near.
-
-    Returns:
-        objective, the least cost, and the shared s there.
-    """
-    k, a = np.linspace(0.5, 1.5, count), np.linspace(0.2, -0.2, count)
-
-    def rows(i, theta):
-        x = theta[0] + theta[1 + i] - k[i]
-        J = np.zeros((3, 1 + count))
-        J[0, [0, 1 + i]] = steep * np.sign(x)
-        J[1, 1 + i], J[2, 0] = 1.0, 0.3
-        return np.array([1 + steep * abs(x), theta[1 + i] - a[i], 0.3 * (theta[0] - far)]), J
-
-    s = np.sum(k - a + 0.09 * far) / (1.09 * count)
-    return Runs(rows, count, 1), 0.5 * np.sum(1 + (k - s - a) ** 2 + 0.09 * (s - far) ** 2), s
-
-
-@pytest.mark.parametrize("start", [0.0, 1.0])
-def test_runs_that_stand_before_their_kinks_do_not_hold_the_others(start):
-    """Away from s the kinks tell nothing of it: they move along, and only what lies behind them draws."""
-    objective, least, s = kinked(12)
-    theta = np.r_[start, np.zeros(12)]
-    alone, found = solve(objective, theta), run_by_run(objective, theta)
-    f = objective.evaluate(found)[0]
-    # The last round gains less than 1e-3, which leaves ten such; the cost is least to second order, so that s is off by
-    # its root.
-    near = 1 + 1e-2
-    assert least <= f @ f / 2 < near * least
-    assert found[0] == pytest.approx(s, abs=np.sqrt(2e-2 * least / (1.09 * 12)))
-    assert alone.cost > near * least
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0.1, 0.4), (0.4, 0.1)])
@@ -138,24 +92,13 @@ def test_a_run_tries_other_frictions_of_its_own(monkeypatch, begin, end):
         J[0, 1 + i], J[1, 1 + i], J[2, 0] = 1e3 * (2 * z - 0.5), 1.0, 1.0
         return np.array([1e3 * (z - 0.1) * (z - 0.4), z - end, theta[0] - 2]), J
 
-    objective, start = Runs(rows, 2, 1), np.array([0.0, begin, begin])
-    found = run_by_run(objective, start)
-    np.testing.assert_allclose(found, [2.0, begin, begin], atol=1e-3)
-    assert not rub_for_themselves(objective, start)
+    start = np.array([0.0, begin, begin])
+    objective = Runs(rows, 2, 1, start)
+    np.testing.assert_allclose(search._solved(objective, start).x, [2.0, begin, begin], atol=1e-3)
     # What is not below zero may be a friction; whether it is one says the system.
-    monkeypatch.setattr(module, "role", lambda objective, theta, name: "friction")
-    of_run = Runs.of_run
-
-    def rubbing(self, i):
-        alone = of_run(self, i)
-        alone.joint.rubs, alone.parameters.low = True, np.zeros(3)
-        alone.parameters.high, alone.parameters.start = np.ones(3), start
-        return alone
-
-    monkeypatch.setattr(Runs, "of_run", rubbing)
-    found = run_by_run(objective, start)
-    np.testing.assert_allclose(found[1:], [end, end], atol=1e-3)
-    assert rub_for_themselves(objective, start)
+    monkeypatch.setattr(search, "role", lambda objective, theta, name: "friction")
+    objective.joint.rubs, objective.parameters.low, objective.parameters.high = True, np.zeros(3), np.full(3, 3.0)
+    np.testing.assert_allclose(search._solved(objective, start).x, [2.0, end, end], atol=1e-3)
 
 
 class Layout:

@@ -1,1 +1,0 @@
-"""The way from a start to the best estimate."""
