@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,8 +27,8 @@ from diffcontact.identify.search import search
 from diffcontact.numerics.least_squares import TINY
 from diffcontact.systems.laws import LAWS, named
 
-# Burnham and Anderson's reading of a difference in AIC; the same numbers are Kass and Raftery's for BIC.
-_WORTH_NOTICE, _STRONG = 2.0, 10.0
+# Burnham and Anderson's reading of a difference in AIC; the same number is Kass and Raftery's for BIC.
+_WORTH_NOTICE = 2.0
 
 
 @dataclass(frozen=True)
@@ -36,34 +36,20 @@ class Comparison:
     """Two models of the same data; negative differences speak for the first.
 
     Attributes:
-        labels: what they are called.
         chi2_per_dof: of each.
-        aic, bic: differences, first minus second, with the same number of effective samples for both.
+        aic, bic: differences, first minus second, with the same number of effective samples for both. A size below 2
+            decides nothing, one above 10 clearly.
         prediction: of each, root mean square residual of runs that the shared parameters had not seen; NaN where that
             cannot be told.
-        verdict: in words.
     """
 
-    labels: tuple[str, str]
     chi2_per_dof: tuple[float, float]
     aic: float
     bic: float
     prediction: tuple[float, float]
-    verdict: str
-
-    def __str__(self) -> str:
-        rows = [f"{'':24}{self.labels[0]:>16}{self.labels[1]:>16}"]
-        for title, pair in (
-            ("chi^2 per freedom", self.chi2_per_dof),
-            ("AIC", (self.aic, 0.0)),
-            ("BIC", (self.bic, 0.0)),
-            ("error on unseen runs", self.prediction),
-        ):
-            rows.append(f"{title:24}{pair[0]:16.5g}{pair[1]:16.5g}")
-        return "\n".join([*rows, self.verdict])
 
 
-def compare(first: FitResult, second: FitResult, labels: tuple[str, str] = ("first", "second")) -> Comparison:
+def compare(first: FitResult, second: FitResult) -> Comparison:
     """Compare two fits of the same data.
 
     AIC and BIC count correlated samples as so many independent ones as the better fit's residuals are worth; the size
@@ -72,11 +58,10 @@ def compare(first: FitResult, second: FitResult, labels: tuple[str, str] = ("fir
 
     Args:
         first, second: the fits.
-        labels: what to call them.
 
     Raises:
-        ValueError: something else than two fits and two labels; fits of different data, or, as far as is known, by
-            another loss or with another noise stated: their costs are in different units.
+        ValueError: something else than two fits; fits of different data, or, as far as is known, by another loss or
+            with another noise stated: their costs are in different units.
 
     Source: K. P. Burnham, D. R. Anderson, Model Selection and Multimodel Inference (2002), section 2.6; R. E. Kass,
     A. E. Raftery, J. American Statistical Association 90 (1995) 773.
@@ -84,26 +69,17 @@ def compare(first: FitResult, second: FitResult, labels: tuple[str, str] = ("fir
     for name, fitted in (("first", first), ("second", second)):
         if not isinstance(fitted, FitResult):
             raise ValueError(f"compare({name}): expected a FitResult, what fit returns, got {type(fitted).__name__}")
-    if isinstance(labels, str) or not (isinstance(labels, Sequence) and len(labels) == 2):
-        raise ValueError(f"compare(labels): {labels!r}, expected two words")
     if [r.shape for r in first.residuals] != [r.shape for r in second.residuals] or any(
         np.any(np.isnan(a) != np.isnan(b)) for a, b in zip(first.residuals, second.residuals, strict=True)
     ):
         raise ValueError("compare: the two fits are of different data; expected the same samples of the same runs")
     _require_same_units(first, second)
-    better = min(first, second, key=lambda result: result.cost)
-    n = better.effective_samples
+    n = min(first, second, key=lambda result: result.cost).effective_samples
     misfit = n * (np.log(max(first.cost, TINY) / max(second.cost, TINY)) + _size(first) - _size(second))
     more = len(first.names) - len(second.names)
     aic, bic = float(misfit + 2 * more), float(misfit + np.log(max(n, 1.0)) * more)
-    prediction = _on_unseen_runs(first), _on_unseen_runs(second)
-    weight = min(abs(aic), abs(bic)) if aic * bic > 0 else 0.0
-    told = "the data do not decide"
-    if weight >= _WORTH_NOTICE:
-        told = f"the data support {labels[int(aic + bic >= 0)]}" + (" strongly" if weight > _STRONG else "")
-    if all(np.isfinite(prediction)):
-        told += f"; unseen runs are predicted better by {labels[int(prediction[1] < prediction[0])]}"
-    return Comparison(labels, (first.chi2_per_dof, second.chi2_per_dof), aic, bic, prediction, told)
+    chi2, prediction = (first.chi2_per_dof, second.chi2_per_dof), (_on_unseen_runs(first), _on_unseen_runs(second))
+    return Comparison(chi2, aic, bic, prediction)
 
 
 def _require_same_units(first: FitResult, second: FitResult) -> None:
@@ -163,8 +139,7 @@ class LawComparison:
         for name, result in self.results.items():
             one = self.against.get(name)
             aic, bic = (0.0, 0.0) if one is None else (one.aic, one.bic)
-            errors = result.prediction_errors
-            unseen = f"{np.sqrt(np.mean(np.square(errors))):.4g}" if errors else ""
+            unseen = f"{_on_unseen_runs(result):.4g}" if result.prediction_errors else ""
             rows.append(
                 f"{name:18}{result.chi2_per_dof:12.4g}{aic:11.4g}{bic:11.4g}{unseen:>13}  "
                 f"{'; '.join(_told(result, name)) or '-'}{'' if result.converged else ' (not converged)'}"
@@ -245,7 +220,7 @@ def compare_laws(
         with stage(f"law {name}"):
             found = search(under, 1, 0, "single")
         results[name] = _by_its_square(replace(estimate(under, found), noise_factors=result.noise_factors), name)
-    against = {name: compare(other, result, (name, given)) for name, other in results.items() if other is not result}
+    against = {name: compare(other, result) for name, other in results.items() if other is not result}
     # Of contacts with coefficients of their own there is no slope to be seen besides.
     speed = speed_test(result) if reference is None else None
     size = len(result.names)

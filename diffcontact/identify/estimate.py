@@ -34,19 +34,12 @@ class Profile:
 
 @dataclass(frozen=True)
 class FreedTerm:
-    """A term of the model that was held fixed, and set free as the residuals asked for it.
+    """A term of the model that was held fixed, and set free as the residuals asked for it."""
 
-    Attributes:
-        name: of the element.
-        held: where it was held, the mean of its prior.
-        sigma: one standard deviation of its prior.
-        chi2: per degree of freedom, while it was held.
-    """
-
-    name: str
-    held: float
-    sigma: float
-    chi2: float
+    name: str  # of the element
+    held: float  # where it was held, the mean of its prior
+    sigma: float  # one standard deviation of its prior
+    chi2: float  # per degree of freedom, while it was held
 
 
 @dataclass(frozen=True, eq=False)

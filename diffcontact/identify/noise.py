@@ -254,8 +254,9 @@ class _Moments:
         # (sum_m (m+1)^2, c^2): row (m, a, b) multiplies a_a a_b of the polynomial of order m.
         self.products = []
         for p in orders:
-            rest = np.sum([_by_lags(products[: p + 1, :, : p + 1]) for products in exactly[p:]], axis=0)
-            self.products.append(np.concatenate([*map(_by_lags, exactly[:p]), rest]))
+            rest = np.sum([products[: p + 1, : p + 1] for products in exactly[p:]], axis=0)
+            parts = [products.reshape(-1, X.shape[1] ** 2) for products in (*exactly[:p], rest)]
+            self.products.append(np.concatenate(parts))
 
     def deviance(self, kappa: NDArray) -> tuple[float, float]:
         """-2 log L up to a constant, and the innovation sigma that maximises L, for partial correlations kappa (p,)."""
@@ -323,16 +324,10 @@ def _spread(polynomial: NDArray, every: int) -> NDArray:
 
 
 def _lagged_products(X: NDArray, rows: NDArray, lags: NDArray) -> NDArray:
-    """(m+1, c, m+1, c) sums over the rows t of X[t - a] X[t - b]^T, for a and b among the lags (m+1,)."""
+    """(m+1, m+1, c, c) sums over the rows t of X[t - a] X[t - b]^T, for a and b among the lags (m+1,)."""
     shape = lags.size, X.shape[1]
     lagged = X[rows[:, None] - lags].reshape(rows.size, lags.size * X.shape[1])
-    return (lagged.T @ lagged).reshape(*shape, *shape)
-
-
-def _by_lags(products: NDArray) -> NDArray:
-    """Products (m+1, c, m+1, c) with their lags and their columns brought together, ((m+1)^2, c^2)."""
-    lags, columns = products.shape[:2]
-    return products.transpose(0, 2, 1, 3).reshape(lags**2, columns**2)
+    return (lagged.T @ lagged).reshape(*shape, *shape).transpose(0, 2, 1, 3)
 
 
 def predecessors(present: NDArray, highest: int, every: int = 1) -> NDArray:

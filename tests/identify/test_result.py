@@ -162,12 +162,10 @@ def test_parameters_may_be_called_like_elements(result):
 
 def test_the_data_support_the_true_impact_law(run, result):
     elastic = fit(run, BALL_START | {"e": 0.995}, BALL_FREE | {"e": Interval(0.99, 1.0)})
-    comparison = compare(elastic, result, ("elastic", "restitution"))
-    assert comparison.aic > 10
-    assert "the data support restitution strongly" in str(comparison)
+    comparison = compare(elastic, result)
+    assert min(comparison.aic, comparison.bic) > 10
     same = compare(result, result)
     assert (same.aic, same.bic) == (0.0, 0.0)
-    assert "do not decide" in same.verdict
 
 
 @pytest.mark.parametrize(
@@ -190,14 +188,13 @@ def test_costs_in_different_units_are_not_compared(run, result, change, message)
 
 def test_what_cannot_be_compared_is_told_in_one_line(result):
     fewer = replace(result, residuals=(result.residuals[0][:30],))
-    for one, other, labels, message in (
-        (result, fewer, None, "different data"),
-        (result, 3, None, r"compare\(second\): expected a FitResult, what fit returns, got int"),
-        (None, result, None, r"compare\(first\): expected a FitResult, what fit returns, got NoneType"),
-        *((result, result, labels, r"compare\(labels\): .*, expected two words") for labels in ("ab", 3, ("one",))),
+    for one, other, message in (
+        (result, fewer, "different data"),
+        (result, 3, r"compare\(second\): expected a FitResult, what fit returns, got int"),
+        (None, result, r"compare\(first\): expected a FitResult, what fit returns, got NoneType"),
     ):
         with pytest.raises(ValueError, match=message):
-            compare(one, other, *[labels] * (labels is not None))
+            compare(one, other)
 
 
 @pytest.mark.parametrize("size", [1e-12, 7e-7, 1.0, 1e9])
