@@ -50,29 +50,22 @@ def fit(
 ) -> FitResult:
     """Fit parameters to measurements, with error bars and a verdict.
 
-    Where a problem leaves the number of substeps open ("auto"), steps are as short as the noise asks for: halving them
-    changes what is observed by less than a tenth of it, at the start and at the estimate. The message gives the number
-    where it is not 1, and says where 64 are not enough; the trajectory's status then is TOO_COARSE.
-
-    Several runs are fitted jointly: parameters are shared, except those that a problem names in `per_run`. Error bars
-    come from the residuals, not from the stated noise: from three runs on by comparing the runs, otherwise with the
-    correlation of the residuals in time, and wider where the samples that matter are noisier than the others
-    (`identify.error_bars`). A parameter at its bound keeps the standard error that the curvature gives it;
-    the other errors are those with it held there.
-
-    Where curvature says nothing the interval is that of the profile likelihood: at a bound, where a bound would cut it,
-    and where the cost is no parabola as far as it reaches (`FitResult.profiles`, four at most). An interval of a
-    friction coefficient that reaches to where an impact grips has no upper end: any larger one does as well. Where all
-    contacts grip only the least friction is known, by its profile (`FitResult.gripped`).
-
-    A contact that slips shows friction and not spin, one that grips spin and not friction. So where contacts rub the
-    fit tries whether a much larger friction, or a value far from the estimate, explains the data as well. The interval
-    then reaches there, and the verdict says so. Of more than 24 parameters only frictions are tried.
-
-    Where several starts end at other values that explain the data as well, the interval holds these, too. The values
-    are in `FitResult.elsewhere`.
-
     Whether the model explains the data at all is in `FitResult.verdict`: read it first.
+
+    Where a problem leaves the number of substeps open ("auto"), halving the steps changes what is observed by less than a
+    tenth of the noise. The message says where 64 substeps are not enough; the trajectory's status then is TOO_COARSE.
+
+    Several runs are fitted jointly: parameters are shared, except those that a problem names in `per_run`. Error bars come
+    from the residuals, not from the stated noise. From three runs on they compare the runs; otherwise they hold the
+    correlation of the residuals in time, and are wider where the samples that matter are noisier than the others
+    (`identify.error_bars`). A parameter at its bound keeps the standard error that the curvature gives it; the other errors
+    are those with it held there.
+
+    An interval is that of the profile likelihood at a bound, where a bound would cut it, and where the cost is no parabola
+    as far as it reaches (`FitResult.profiles`, four at most). Where all contacts grip, only the least friction is known
+    (`FitResult.gripped`). A contact that slips shows friction and not spin, one that grips spin and not friction: so the fit
+    tries a much larger friction, and values far from the estimate. Where those, or the ends of other starts, explain the
+    data as well, the interval holds them, too (`FitResult.elsewhere`). Of more than 24 parameters only frictions are tried.
 
     Args:
         problem: one run or a list of them.
@@ -86,22 +79,19 @@ def fit(
         seed: of the Sobol set.
         shooting: "single" fits the whole record at once. "growing" fits its beginning and lets the horizon grow, which
             finds the way from starts at which the simulation has other impacts than the data. "auto" begins with the
-            first and goes on to the other where noise does not explain what is left. The message says what each found.
+            first and goes on to the other where noise does not explain what is left.
         loss, f_scale: "linear", "soft_l1", "huber" or "cauchy" as in scipy's `least_squares`; beyond f_scale standard
-            deviations of the noise a residual counts as an outlier. It must not lie far within it: what is left to fit
-            then is a few samples.
+            deviations of the noise, which must not be far below 1, a residual counts as an outlier.
         priors: name -> `Normal(mean, sigma)`, what is known of free parameters besides the data.
         tied: name -> function of the (run's) parameters, for those that follow from others. `{"restitution": lambda p:
-            p["e"] * jnp.ones(9)}` gives nine contacts one coefficient. `{"mass": lambda p: jnp.stack([p["ratio"],
-            1.0])}` gives two bodies a mass ratio. `tied` parameters need no entry in `params`.
+            p["e"] * jnp.ones(9)}` gives nine contacts one coefficient. `tied` parameters need no entry in `params`.
         noise: "stated", or "estimated": each channel's noise is taken from its residuals and the fit repeated with it,
             until that settles (`FitResult.noise_factors`). For channels of unknown quality, one of which would
             otherwise outweigh the others. "rough" takes only what differs between neighbouring samples for noise, so
             that chi^2 still tests the model where nobody knows the noise.
-        check: None refuses a fit without hope, where no free parameter has any effect on what was measured, or where a
-            function of the run returns NaN, at the start and at eight other points of the bounds. True refuses already
-            where the data cannot determine every parameter, False never. What a fit that goes on cannot
-            see is named in the result.
+        check: None refuses a fit in which no free parameter has any effect on what was measured, or where a function of
+            the run returns NaN, at the start and at eight other points of the bounds. True refuses already where the data
+            cannot determine every parameter, False never.
         progress: called as `progress(iteration, cost)` at every Jacobian. Within `diffcontact.host.progress.shown()` a
             terminal shows what goes on without it.
 

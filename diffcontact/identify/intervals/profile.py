@@ -68,7 +68,7 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
     if objective.exact(0.5 * float(f @ f)):
         return []
     kept = np.flatnonzero(seen & (np.linalg.norm(J, axis=0) > 0))
-    own = parameters.own & (parameters.runs > 1)
+    own = parameters.of_one_run
     looked_at = [i for i, j in enumerate(kept) if not own[j] and result.names[j] not in result.profiled]
     if not 0 < len(looked_at) <= _LOOKED_AT:
         return []
@@ -98,8 +98,7 @@ def leaning(result: Estimate, objective: Objective) -> list[str]:
     if not at.any():
         return []
     _, J = objective.evaluate(parameters.start)
-    own = parameters.own & (parameters.runs > 1)
-    looked_at = result.determined & np.any(J, axis=0) & ~own
+    looked_at = result.determined & np.any(J, axis=0) & ~parameters.of_one_run
     longer = inverse_diagonal(J) > _LEANS**2 * inverse_diagonal(np.where(at, 0.0, J))
     return [name for name, here in zip(result.names, looked_at & longer, strict=True) if here]
 
@@ -319,9 +318,7 @@ class LowerCostError(ValueError):
 
 
 def profile(result: Estimate, name: str) -> Profile:
-    """Profile the cost along one element of the parameters.
-
-    Runs, priors, loss and noise are those of the fit.
+    """Profile the cost along one element of the parameters: runs, priors, loss and noise are those of the fit.
 
     Args:
         result: what `fit` returned.

@@ -82,8 +82,7 @@ def _with_profiles(result: FitResult, objective: Objective) -> FitResult | Lower
 
 
 def _between(result: FitResult, objective: Objective) -> list[str]:
-    parameters = objective.parameters
-    seen = result.known & ~(parameters.own & (parameters.runs > 1))
+    seen = result.known & ~objective.parameters.of_one_run
     named = [name for name, here in zip(result.names, seen, strict=True) if here]
     return [name for name in named if any(further(ProfileScan.of(result, name), name))]
 
@@ -100,7 +99,7 @@ def _near(result: FitResult, objective: Objective) -> list[str]:
     twice = parameters.values(parameters.start - 2 * half), parameters.values(parameters.start + 2 * half)
     cut |= np.isfinite(half) & ((ends[:, 0] < twice[0]) | (ends[:, 1] > twice[1]))
     own, at = parameters.own, result.bounded
-    arrived, near = bounded & at & ~(own & (parameters.runs > 1)), cut & ~at & ~own
+    arrived, near = bounded & at & ~parameters.of_one_run, cut & ~at & ~own
     return [name for chosen in (arrived, near) for name, here in zip(result.names, chosen, strict=True) if here]
 
 
@@ -146,70 +145,47 @@ def _with_other_minima(result: FitResult, objective: Objective, ends: NDArray | 
     """Intervals that hold other minima, too, where the data are explained as well."""
     if ends is None:
         return result
-    here, others = _Here(result, objective), list[OptimizeResult]()
-    for place in _hopeful(here, ends):
-        if here.apart(place) and all(here.apart(place, other.x) for other in others):
+    parameters, seen, reach = objective.parameters, result.known, result.ends - result.estimate[:, None]
+    # (P,) of the cost, at which the interval of an element ends.
+    rise = np.where(seen, result.quantiles**2 * np.where(seen, scales(result, objective), 0.0) / 2, 0.0)
+
+    def outside(theta: NDArray, of: NDArray = result.estimate) -> NDArray:
+        """(P,) whether elements at theta are outside their interval, or outside one as long around other values."""
+        off = parameters.values(theta) - of
+        return seen & ((off < reach[:, 0]) | (off > reach[:, 1]))
+
+    def apart(theta: NDArray, others: Sequence[NDArray]) -> bool:
+        return bool(outside(theta).any() and all(outside(theta, parameters.values(one)).any() for one in others))
+
+    def as_good(end: OptimizeResult) -> bool:
+        if objective.exact(result.cost):
+            return objective.exact(end.cost)
+        return bool(end.cost - result.cost <= rise[outside(end.x)].max(initial=0.0))
+
+    chosen, others = list[NDArray](), list[OptimizeResult]()
+    for place in ends:
+        if len(chosen) < _ENDS and apart(place, chosen):
+            chosen.append(place)
+    for place in chosen:
+        hopeful = objective.cost(place) <= _HOPEFUL * (result.cost + rise.max(initial=0.0))
+        if hopeful and apart(place, [other.x for other in others]):
             end = solve(objective, place)
-            if end.status > 0 and here.apart(end.x) and all(here.apart(end.x, other.x) for other in others):
+            if end.status > 0 and apart(end.x, [other.x for other in others]):
                 others.append(end)
-    found = [other for other in others if here.as_good(other)]
+    found = [other for other in others if as_good(other)]
     if not found:
         return result
     best = min(found, key=lambda end: end.cost)
-    if best.cost < result.cost - here.slack:
+    # By how much less it has to be elsewhere to be lower.
+    if best.cost < result.cost - RESOLUTION * rise.max(initial=0.0) - 1e-6 * result.cost:
         return LowerCostError(f"it is {best.cost:.6g} at another minimum", best.x)
     intervals = [result.interval95]
     intervals += [estimate(objective, Outcome.of(end)).interval95 for end in found]
     hull = {name: np.stack([one[name] for one in intervals]) for name in result.interval95}
     hull = {name: np.stack([s[..., 0].min(axis=0), s[..., 1].max(axis=0)], axis=-1) for name, s in hull.items()}
-    return replace(result, interval95=hull, elsewhere=tuple(here.outside(end.x) for end in found))
-
-
-def _hopeful(here: _Here, ends: NDArray) -> list[NDArray]:
-    chosen: list[NDArray] = []
-    for end in ends:
-        if len(chosen) < _ENDS and here.apart(end) and all(here.apart(end, other) for other in chosen):
-            chosen.append(end)
-    return [end for end in chosen if here.objective.cost(end) <= _HOPEFUL * (here.cost + here.rise.max(initial=0.0))]
-
-
-class _Here:
-    """What the estimate's intervals say of another place.
-
-    Attributes:
-        objective: started at the estimate.
-        cost: of the estimate; `slack`: by how much less it has to be elsewhere to be lower.
-        rise: (P,) of the cost, at which the interval of an element ends; zero for those that the data cannot see.
-    """
-
-    def __init__(self, result: FitResult, objective: Objective):
-        self.objective, self.cost, self.names = objective, result.cost, result.names
-        self._value, self._ends = result.estimate, result.ends
-        self._seen = result.known
-        scale = np.where(self._seen, scales(result, objective), 0.0)
-        self.rise = np.where(self._seen, result.quantiles**2 * scale / 2, 0.0)
-        self.slack = RESOLUTION * self.rise.max(initial=0.0) + 1e-6 * self.cost
-
-    def _outside(self, theta: NDArray, of: NDArray | None = None) -> NDArray:
-        """(P,) whether elements at theta are outside their interval, or outside one as long around another place."""
-        parameters = self.objective.parameters
-        off = parameters.values(theta) - (self._value if of is None else parameters.values(of))
-        return self._seen & ((off < self._ends[:, 0] - self._value) | (off > self._ends[:, 1] - self._value))
-
-    def apart(self, theta: NDArray, of: NDArray | None = None) -> bool:
-        """Whether a place is another than the estimate, or than the place `of`, as far as the intervals reach."""
-        return bool(self._outside(theta, of).any())
-
-    def as_good(self, end: OptimizeResult) -> bool:
-        """Whether the data are explained as well at another minimum."""
-        if self.objective.exact(self.cost):
-            return self.objective.exact(end.cost)
-        return bool(end.cost - self.cost <= self.rise[self._outside(end.x)].max(initial=0.0))
-
-    def outside(self, theta: NDArray) -> dict[str, float]:
-        """Name -> value at theta of the elements that are outside their interval."""
-        values = self.objective.parameters.values(theta)
-        return {self.names[j]: float(values[j]) for j in np.flatnonzero(self._outside(theta))}
+    values = [(end.x, parameters.values(end.x)) for end in found]
+    elsewhere = tuple({result.names[j]: float(at[j]) for j in np.flatnonzero(outside(x))} for x, at in values)
+    return replace(result, interval95=hull, elsewhere=elsewhere)
 
 
 def missed(result: FitResult, values: NDArray) -> tuple[dict[str, float], ...]:

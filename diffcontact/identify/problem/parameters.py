@@ -152,6 +152,11 @@ class FreeParameters:
         parts = self.split(self.start).items()
         return np.concatenate([np.full(np.size(part), name in self.per_run) for name, part in parts])
 
+    @property
+    def of_one_run(self) -> NDArray:
+        """(P,) True for elements that one of several runs keeps to itself."""
+        return self.own & (self.runs > 1)
+
     def slopes(self, theta: NDArray) -> NDArray:
         """(P,) derivatives of the parameters by theta."""
         return np.where(self.log, self.values(theta), 1.0)
