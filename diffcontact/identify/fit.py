@@ -52,20 +52,21 @@ def fit(
 
     Whether the model explains the data at all is in `FitResult.verdict`: read it first.
 
-    Where a problem leaves the number of substeps open ("auto"), halving the steps changes what is observed by less than a
-    tenth of the noise. The message says where 64 substeps are not enough; the trajectory's status then is TOO_COARSE.
+    Where a problem leaves the number of substeps open ("auto"), halving the steps changes what is observed by less than
+    a tenth of the noise. The message says where 64 substeps are not enough; the trajectory's status then is TOO_COARSE.
 
-    Several runs are fitted jointly: parameters are shared, except those that a problem names in `per_run`. Error bars come
-    from the residuals, not from the stated noise. From three runs on they compare the runs; otherwise they hold the
-    correlation of the residuals in time, and are wider where the samples that matter are noisier than the others
-    (`identify.error_bars`). A parameter at its bound keeps the standard error that the curvature gives it; the other errors
-    are those with it held there.
+    Several runs are fitted jointly: parameters are shared, except those that a problem names in `per_run`. Error bars
+    come from the residuals, not from the stated noise. From three runs on they compare the runs; otherwise they hold
+    the correlation of the residuals in time, and are wider where the samples that matter are noisier than the others
+    (`identify.error_bars`). A parameter at its bound keeps the standard error that the curvature gives it; the other
+    errors are those with it held there.
 
-    An interval is that of the profile likelihood at a bound, where a bound would cut it, and where the cost is no parabola
-    as far as it reaches (`FitResult.profiles`, four at most). Where all contacts grip, only the least friction is known
-    (`FitResult.gripped`). A contact that slips shows friction and not spin, one that grips spin and not friction: so the fit
-    tries a much larger friction, and values far from the estimate. Where those, or the ends of other starts, explain the
-    data as well, the interval holds them, too (`FitResult.elsewhere`). Of more than 24 parameters only frictions are tried.
+    An interval is that of the profile likelihood at a bound, where a bound would cut it, and where the cost is no
+    parabola as far as it reaches (`FitResult.profiles`, four at most). Where all contacts grip, only the least friction
+    is known (`FitResult.gripped`). A contact that slips shows friction and not spin, one that grips spin and not
+    friction: so the fit tries a much larger friction, and values far from the estimate. Where those, or the ends of
+    other starts, explain the data as well, the interval holds them, too (`FitResult.elsewhere`). Of more than 24
+    parameters only frictions are tried.
 
     Args:
         problem: one run or a list of them.
