@@ -90,9 +90,9 @@ def fit(
             until that settles (`FitResult.noise_factors`). For channels of unknown quality, one of which would
             otherwise outweigh the others. "rough" takes only what differs between neighbouring samples for noise, so
             that chi^2 still tests the model where nobody knows the noise.
-        check: None refuses a fit in which no free parameter has any effect on what was measured, or where a function of
-            the run returns NaN, at the start and at eight other points of the bounds. True refuses already where the data
-            cannot determine every parameter, False never.
+        check: None refuses a fit in which no free parameter has any effect on what was measured, or where a function
+            of the run returns NaN, at the start and at eight other points of the bounds. True refuses already where the
+            data cannot determine every parameter, False never.
         progress: called as `progress(iteration, cost)` at every Jacobian. Within `diffcontact.host.progress.shown()` a
             terminal shows what goes on without it.
 
