@@ -48,7 +48,7 @@ from scipy.linalg import solve_banded
 from scipy.optimize import nnls
 from scipy.special import ndtri, polygamma, stdtrit
 
-from diffcontact.identify.levels import GROSS, RUNS_TO_COMPARE
+from diffcontact.identify.levels import GROSS, RUNS_TO_COMPARE, SLIGHT
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import Autoregression, filtered, whitening
 from diffcontact.identify.problem.loss import Loss
@@ -59,8 +59,6 @@ from diffcontact.numerics.least_squares import TINY, inverse
 LEAST_SLOPE = 0.05
 # Quantiles of the normal distribution at which psi' is averaged.
 _QUANTILES = 1000
-# A sample of which the fit leaves less than this part says nothing of the noise there.
-_LEFT = 1e-3
 # Of a channel's samples, the part over which the size of the noise is taken as one.
 _WINDOW = 3
 
@@ -352,14 +350,14 @@ def uneven(
     seen, stated, squares, count = np.zeros(len(bread)), np.zeros(len(bread)), np.zeros(len(bread)), 0.0
     for e, U, b, index in channels:
         left = 1.0 - 2.0 * np.sum(U * b[:, index], axis=1) + np.einsum("tp,pq,tq->t", U, inner[np.ix_(index, index)], U)
-        if not np.sum(left) > _LEFT * left.size:
+        if not np.sum(left) > SLIGHT * left.size:
             continue
         mean, left = np.sum(e**2) / np.sum(left), np.maximum(left, 0.0)
-        each = np.where(left > _LEFT, e**2 / np.maximum(left, _LEFT), mean)
+        each = np.where(left > SLIGHT, e**2 / np.maximum(left, SLIGHT), mean)
         w = _moving_mean(b**2, max(left.size // _WINDOW, 1))
         seen += each @ w
         stated += mean * np.sum(w, axis=0)
-        squares += np.sum(mean**2 * w**2 / np.maximum(left, _LEFT)[:, None], axis=0)
+        squares += np.sum(mean**2 * w**2 / np.maximum(left, SLIGHT)[:, None], axis=0)
         count += float(np.sum(left))
     known, count = (stated > 0) & (squares > 0), max(count, 1.0)
     F = np.divide(seen, stated, out=np.ones_like(seen), where=known)

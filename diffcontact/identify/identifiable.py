@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from diffcontact.identify.levels import RATIO
 from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
@@ -195,10 +196,6 @@ def least_friction(objective: Objective, theta: Any, name: str, trajectories: Se
     return least
 
 
-# Sensitivities that differ by more are not those of one smooth model.
-_EDGE = 2.0
-
-
 def half_widths(objective: Objective, theta: NDArray, half: NDArray) -> tuple[NDArray, NDArray]:
     """Half widths (P,) of intervals downwards and upwards, longer where contacts slip or grip at an end and not here.
 
@@ -220,7 +217,7 @@ def half_widths(objective: Objective, theta: NDArray, half: NDArray) -> tuple[ND
             there = _sensitivities(objective, moved)[j]
             left = there > np.sqrt(objective.eps) * here[j]
             ratio = np.where(left, here[j] / np.where(left, there, 1.0), np.inf)
-            side[j] *= np.where(ratio > _EDGE, ratio, 1.0)
+            side[j] *= np.where(ratio > RATIO, ratio, 1.0)
     return sides
 
 

@@ -29,7 +29,7 @@ from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.problem.joint_residual import JointResidual, Linearised, Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
-from diffcontact.identify.search import explored
+from diffcontact.identify.search import EXPLORED, STAGE_STEPS, explored
 from diffcontact.identify.spread import spread
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.least_squares import without
@@ -42,8 +42,6 @@ _SLOPE, _OWN = "restitution per speed", "restitution of the run"
 _RUNS_TO_REGRESS = 4
 # Impacts that are looked at in each run, at most.
 _IMPACTS = 64
-_STEPS = 12
-_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ class _Embedded:
         per_run = (name,) if name == _OWN else ()
         zero = np.zeros(objective.parameters.runs) if per_run else 0.0
         wider = under_law(objective, masks, name, {name: zero}, {name: Real()}, per_run=per_run)
-        theta = explored(wider, wider.parameters.start, _TOLERANCE, _STEPS)
+        theta = explored(wider, wider.parameters.start, EXPLORED, STAGE_STEPS)
         here = wider.joint.linearise(theta)
         return cls(wider, masks, theta, here, speeds_of(wider, here, masks))
 

@@ -25,5 +25,13 @@ FEWEST = 3
 UNUSUAL, IMPOSSIBLE = 3.0, 5.0
 # From so many runs on their scatter gives the error bars.
 RUNS_TO_COMPARE = 3
-# Things that a sentence names, at most.
+# Things that a sentence names, at most, or that are tried where several are nearly as likely.
 NAMED = 3
+# Numbers, places or parameters that are looked at one by one, at most: each costs a simulation or a fit.
+LOOKED_AT = 24
+# A thousandth of a thing is none of it: what parameters leave of a column, a part of an error, of a spacing.
+SLIGHT = 1e-3
+# What other columns leave of one, below which it is rounding.
+OF_A_COLUMN = 1e-6
+# Steps of a difference are this power of machine epsilon: between rounding and what is no derivative any more.
+DIFFERENCE = 0.4

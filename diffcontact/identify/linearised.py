@@ -24,17 +24,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact.identify.levels import DIFFERENCE, SLIGHT
 from diffcontact.identify.noise import RunNoise, effective_count, run_noise, score_covariance
 from diffcontact.numerics.least_squares import TINY, inverse, orthonormal, without
 
-# What parameters leave of a column, below which they make up for it; what a run leaves of a shared one.
-_LEFT, _SHARED = 1e-3, 1e-9
+# What a run's own parameters leave of a shared column, below which it sees nothing of that.
+_SHARED = 1e-9
 # Resolution of a parameter that a run determines by itself.
 _RESOLVED = 0.99
 # Samples that follow each other closely are worth less than this part of their number.
 _CLOSELY = 0.5
-# Columns that are differences are known to this power of machine epsilon.
-_KNOWN = 0.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +218,7 @@ class LinearisedFit:
         whole = sum(float(np.sum(self.runs[number].flat(d[..., None]) ** 2)) for number, d in parts.items())
         b = self.score(parts)
         left = max(whole - float(b @ self.inverse @ b), 0.0)
-        return float(np.sqrt(left)) if left > eps ** (2 * _KNOWN) * whole else 0.0
+        return float(np.sqrt(left)) if left > eps ** (2 * DIFFERENCE) * whole else 0.0
 
     def worst_shift(self, sizes: Sequence[float], where: Sequence[NDArray] | None = None) -> NDArray:
         """(P,) how far something moves the estimate that has the shape which moves it most.
@@ -247,7 +246,7 @@ class LinearisedFit:
             whole += np.sum(run.flat(columns) ** 2, axis=0)
         scale = np.sqrt(np.maximum(whole, TINY))
         values, vectors = np.linalg.eigh(information / np.outer(scale, scale))
-        seen = values > _LEFT**2
+        seen = values > SLIGHT**2
         if not seen.any() or not np.all(np.isfinite(score)):
             return None
         V = vectors[:, seen] / scale[:, None]
@@ -286,7 +285,7 @@ class ScoreTest:
             variance += score_covariance(models, rest, left)
             flat = run.flat(left)
             information += flat.T @ flat
-        back = np.linalg.pinv(information, rcond=_LEFT**2, hermitian=True)
+        back = np.linalg.pinv(information, rcond=SLIGHT**2, hermitian=True)
         score = information @ self.size
-        certain = float(score @ np.linalg.pinv(variance, rcond=_LEFT**2, hermitian=True) @ score)
+        certain = float(score @ np.linalg.pinv(variance, rcond=SLIGHT**2, hermitian=True) @ score)
         return certain, float(np.sqrt((back @ variance @ back)[0, 0])), white

@@ -53,9 +53,9 @@ _DAMPING, _GAINS, _SHARE = 1e-2, 1e-3, 0.9
 # singular values would take longer than all else.
 _MANY = 200
 # Relative tolerance and steps of a descent from each of several starts; the best is polished.
-_EXPLORED, _ITERATIONS = 1e-3, 25
+EXPLORED, _ITERATIONS = 1e-3, 25
 # The horizon grows by at least this part of the record, less than what lies between two impacts worth resolving.
-_STAGE, _FIRST, _STAGE_ITERATIONS = 1.0 / 24.0, 1.0 / 12.0, 12
+_STAGE, _FIRST, STAGE_STEPS = 1.0 / 24.0, 1.0 / 12.0, 12
 # Rounds in which the noise of channels settles.
 _NOISE_ROUNDS, _SETTLED = 10, 0.01
 # Rounds of all runs, of which the last gains less than this part of the cost; steps and tolerance of a run by itself.
@@ -107,7 +107,7 @@ def search(objective: Objective, starts: int, seed: int, shooting: str) -> Outco
     if len(best.costs) == 1:
         return best
     # Starts are left within their tolerance of the minimum, not polished.
-    together = sum(cost <= best.costs[0] * (1 + 10 * _EXPLORED) for cost in best.costs)
+    together = sum(cost <= best.costs[0] * (1 + 10 * EXPLORED) for cost in best.costs)
     return best.told(f"{together} of {len(best.costs)} starts end within 1 % of the best cost")
 
 
@@ -118,7 +118,7 @@ def _grown(objective: Objective, points: NDArray) -> list[NDArray]:
         for theta in points:
             horizon = _FIRST
             while horizon < 1.0:
-                theta = explored(objective, theta, _EXPLORED, _STAGE_ITERATIONS, horizon)
+                theta = explored(objective, theta, EXPLORED, STAGE_STEPS, horizon)
                 horizon = min(max(objective.reach(theta, horizon), horizon) + _STAGE, 1.0)
             found.append(theta)
             at(len(found))
@@ -129,7 +129,7 @@ def _each(objective: Objective, points: NDArray) -> list[NDArray]:
     found = []
     with stage(f"{len(points)} starts", total=len(points)) as at:
         for point in points:
-            found.append(explored(objective, point, _EXPLORED, _ITERATIONS))
+            found.append(explored(objective, point, EXPLORED, _ITERATIONS))
             at(len(found))
     return found
 

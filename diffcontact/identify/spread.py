@@ -29,12 +29,11 @@ from scipy.optimize import minimize_scalar, root_scalar
 from scipy.special import chdtri, stdtrit
 
 from diffcontact.identify.estimate import Estimate, resumed
+from diffcontact.identify.levels import OF_A_COLUMN
 from diffcontact.identify.verdict.between_runs import duplicate_runs
 from diffcontact.numerics.least_squares import TINY
 
 _LEVEL = 0.95
-# A condition of which the others leave less than this part is no condition of its own.
-_OWN = 1e-6
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def _condition(name: str, conditions: Any, n: int) -> NDArray:
 
 def _alone(X: NDArray) -> int | None:
     R = np.linalg.qr(X, mode="r")
-    small = np.flatnonzero(np.abs(np.diag(R)) < _OWN * np.linalg.norm(X, axis=0))
+    small = np.flatnonzero(np.abs(np.diag(R)) < OF_A_COLUMN * np.linalg.norm(X, axis=0))
     return int(small[0]) if small.size else None
 
 

@@ -31,6 +31,7 @@ from diffcontact.identify.estimate import finite_or_none, resumed
 from diffcontact.identify.experiment.fisher import CRITERIA, Evidence, Noise, as_found, criterion_value, evidence_of
 from diffcontact.identify.identifiable import hints, null_space
 from diffcontact.identify.intervals.posterior import Posterior
+from diffcontact.identify.levels import DIFFERENCE
 from diffcontact.identify.problem.joint_residual import Run, strikes
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
@@ -226,7 +227,7 @@ class NextRun:
         n, missing = record.times.size, length - record.times.size
         real = jnp.result_type(float)
         # Of the padding nothing is measured; it should take no time in which something could happen.
-        pause = float(jnp.finfo(real).eps) ** 0.4 * (record.times[-1] - record.times[0])
+        pause = float(jnp.finfo(real).eps) ** DIFFERENCE * (record.times[-1] - record.times[0])
         times = np.concatenate([record.times, record.times[-1] + pause * np.arange(1, missing + 1)])
         present = np.pad(record.present, ((0, missing), (0, 0)))
         sigma = np.pad(record.sigma, ((0, missing), (0, 0)), constant_values=1.0)

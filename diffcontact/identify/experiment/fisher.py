@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.levels import RUNS_TO_COMPARE
+from diffcontact.identify.levels import RUNS_TO_COMPARE, SLIGHT
 from diffcontact.identify.linearised import LinearisedFit
 from diffcontact.identify.noise import Autoregression, correlated_score, grid, innovation_correlation
 from diffcontact.identify.problem.objective import Objective
@@ -28,10 +28,9 @@ from diffcontact.numerics.least_squares import inverse
 # Eigenvalues of a scaled J^T J below it are rounding: singular values below its root, as in `null_space`.
 _NOTHING = 1e-13
 _TAKES_PART = 1e-8
-# Sampling that differs by less is the same.
-_SAME = 1e-3
-# More of something, and the part of a standard error below which it does not help.
-_MORE, _VISIBLE = 0.1, 1e-3
+
+# More of something.
+_MORE = 0.1
 
 CRITERIA = ("D", "A", "one")
 
@@ -108,7 +107,7 @@ class Noise:
         if not self.models:
             return np.einsum("nkp,nkq->pq", J, J)
         ratio = spacing / self.spacing
-        spectra = [_spectrum(model, J.shape[0], 1.0 if abs(ratio - 1) < _SAME else ratio) for model in self.models]
+        spectra = [_spectrum(model, J.shape[0], 1.0 if abs(ratio - 1) < SLIGHT else ratio) for model in self.models]
         return correlated_score(spectra, self.correlation, J)
 
 
@@ -226,10 +225,10 @@ def sentence(result: Estimate) -> str:
     """What would help most, for a report; empty where nothing is known."""
     j = _asked(result, None)
     helps = {} if j is None else what_helps(result, result.names[j])
-    if j is None or not helps or max(helps.values()) < _VISIBLE:
+    if j is None or not helps or max(helps.values()) < SLIGHT:
         return ""
     words = Words(_objective(result).joint.problems[0].observations.channels)
-    parts = ", ".join(f"{words.told(what)} {100 * part:.1f} %" for what, part in helps.items() if part >= _VISIBLE)
+    parts = ", ".join(f"{words.told(what)} {100 * part:.1f} %" for what, part in helps.items() if part >= SLIGHT)
     return f"a tenth more of these would shorten the interval of {result.names[j]} by: {parts}"
 
 

@@ -29,14 +29,13 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.estimate import Estimate, Profile, resumed
 from diffcontact.identify.identifiable import least_friction, role
+from diffcontact.identify.levels import LOOKED_AT
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search import MAX_EVALUATIONS, descent
 from diffcontact.numerics.least_squares import inverse, inverse_diagonal
 
 # The cost should have risen by what its curvature says, or less by this factor at most.
 _PARABOLA = 3.0
-# Parameters whose intervals are looked at, at most.
-_LOOKED_AT = 24
 # By how much a standard error grows, at least, with what is at a bound free.
 _LEANS = 1.1
 # How far, in half widths of the interval.
@@ -70,7 +69,7 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
     kept = np.flatnonzero(seen & (np.linalg.norm(J, axis=0) > 0))
     own = parameters.of_one_run
     looked_at = [i for i, j in enumerate(kept) if not own[j] and result.names[j] not in result.profiled]
-    if not 0 < len(looked_at) <= _LOOKED_AT:
+    if not 0 < len(looked_at) <= LOOKED_AT:
         return []
     B = inverse(J[:, kept].T @ J[:, kept], 1e-15)
     half = result.quantiles * np.sqrt(np.where(seen, np.diag(result.covariance), 0.0)) / parameters.slopes(theta)
@@ -245,7 +244,7 @@ def further(scan: ProfileScan, name: str) -> tuple[bool, bool]:
     start, half = scan.objective.parameters.start, np.sqrt(scan.level) * scan.stderr
     if not scan.objective.joint.rubs or scan.objective.exact(scan.cost):
         return False, False
-    if start.size > _LOOKED_AT:
+    if start.size > LOOKED_AT:
         below, above = False, _larger_does(scan, name, _LARGER[1:2])
     else:
         edge = _at_the_edge(scan)
@@ -295,7 +294,7 @@ def _larger_does(scan: ProfileScan, name: str, factors: Sequence[float]) -> bool
     low, high, log = objective.parameters.low, objective.parameters.high, objective.parameters.log
     unseen = ~np.any(scan.jacobian, axis=0)
     begins = [start, np.clip(np.where(unseen, 0.0, start), low, high)] if unseen.any() else [start]
-    begins = begins if start.size <= _LOOKED_AT else begins[-1:]
+    begins = begins if start.size <= LOOKED_AT else begins[-1:]
     here, bound = start[scan.j], high[scan.j]
     larger = here + np.log(factors) if log[scan.j] else max(here, scan.stderr) * np.array(factors)
     for begin, x in product(begins, np.unique(np.minimum(larger, 0.1 * here + 0.9 * bound))[::-1]):

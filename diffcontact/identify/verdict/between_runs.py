@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri, fdtrc
 
-from diffcontact.identify.levels import FEWEST, GROSS, LEVELS, NAMED, RATIO, RUNS_TO_COMPARE
+from diffcontact.identify.levels import FEWEST, GROSS, IMPOSSIBLE, LEVELS, NAMED, RATIO, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Amount, Reason, Run
@@ -39,8 +39,6 @@ from diffcontact.numerics.least_squares import TINY, orthonormal
 _PART, _NORMAL, _EFFICIENCY = 0.7, 1.0364, 0.55
 # Where all residuals are gross a run is named by its ratio alone.
 _CLEAR = 3.0
-# Runs that differ by more of their own standard errors than this are not of one kind.
-_APART = 5.0
 # Two runs whose residuals are correlated by more are one recording, perhaps with its digits rounded.
 _SAME = 0.99
 # The part a of what noise of the stated size would make two runs differ by: noise is often stated too large.
@@ -52,8 +50,6 @@ _PAIRED = 100
 # Of what two runs can have in common, the part from which on it matters: with less of them counted twice, intervals are
 # too short by an eighth of that part at most.
 _COMMON = 0.25
-# The true shift is the likeliest, but for short windows whose fits differ.
-_TRIED = 3
 
 
 def outsiders(evidence: Evidence) -> Iterator[Reason]:
@@ -121,7 +117,7 @@ def contradictions(evidence: Evidence) -> Iterator[Reason]:
     figures = {"apart": tuple(_apart(evidence, one) for one in apart[:NAMED])}
     worst = np.sqrt(apart[0].excess / (apart[0].step.size - 1))
     compared = len(evidence.runs) >= RUNS_TO_COMPARE
-    yield Reason("scatter" if compared else "contradiction", figures, fatal=bool(not compared and worst > _APART))
+    yield Reason("scatter" if compared else "contradiction", figures, fatal=bool(not compared and worst > IMPOSSIBLE))
 
 
 def _apart(evidence: Evidence, one: Alone) -> Reason:
@@ -262,7 +258,7 @@ def _shifts(a: LinearisedRun, b: LinearisedRun, measured: list[NDArray]) -> Iter
     squares = np.maximum(lagged(r[0] ** 2, seen[1]) * lagged(seen[0], r[1] ** 2), TINY)
     alike = np.clip(cross / np.sqrt(squares), 0.0, 1.0 - 1e-9)
     likely = np.where(count >= _COMMON * count.max(), -count * np.log1p(-(alike**2)), 0.0)
-    for at in np.argsort(-likely)[:_TRIED]:
+    for at in np.argsort(-likely)[:NAMED]:
         lag = int(at) - (len(wide) - 1)
         here = np.arange(len(a.times))
         here = here[((here - lag) % s == 0) & (here >= lag) & ((here - lag) // s < len(b.times))]

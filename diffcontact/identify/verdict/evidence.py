@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.error_bars import LEAST_SLOPE, slope_in_noise
 from diffcontact.identify.estimate import Estimate
+from diffcontact.identify.levels import DIFFERENCE, LOOKED_AT, SLIGHT
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import FEWEST, robust_size, roughness
 from diffcontact.identify.problem.joint_residual import Run
@@ -24,9 +25,9 @@ from diffcontact.numerics.least_squares import TINY
 # Above this cosine two terms are one.
 _ALIKE = 0.9
 # Arrays of more are places and shapes rather than terms, and each entry costs a simulation.
-_ENTRIES, _ALTOGETHER = 4, 24
+_ENTRIES = 4
 # Parameters that are told to be moved; beside the one that is moved most, what moves others by less is rounding.
-_MOST, _MOVED = 2, 1e-3
+_MOST = 2
 
 
 class FixedTerm(NamedTuple):
@@ -143,7 +144,7 @@ class Evidence:
     def named(self, moved: NDArray) -> tuple[str, ...]:
         """The sought parameters that are moved most beside their intervals, of moves (P,)."""
         ratio = self.ratio(moved)
-        return tuple(self.names[j] for j in np.argsort(-ratio)[:_MOST] if ratio[j] > _MOVED * ratio.max())
+        return tuple(self.names[j] for j in np.argsort(-ratio)[:_MOST] if ratio[j] > SLIGHT * ratio.max())
 
     def beyond(self, moved: NDArray) -> tuple[Reason, ...]:
         """The sought parameters that are moved further than their intervals reach, of moves (P,)."""
@@ -211,7 +212,7 @@ class _Columns:
     def __init__(self, run: Run, theta: NDArray):
         self.run, self.z = run, theta[run.index]
         # Between rounding and what is no longer a derivative.
-        self.share = float(jnp.finfo(run.samples.times.dtype).eps) ** 0.4
+        self.share = float(jnp.finfo(run.samples.times.dtype).eps) ** DIFFERENCE
 
     def _residuals(self, fixed: dict[str, Any]) -> NDArray:
         model, substeps = self.run.model.counted
@@ -239,9 +240,9 @@ class _Columns:
             if name in (RESISTANCE, KICK) or not number:
                 continue
             for entry in np.ndindex(np.shape(value)):
-                if len(found) == _ALTOGETHER:
+                if len(found) == LOOKED_AT:
                     return found
-                step = (abs(float(value[entry])) or 1.0) * float(jnp.finfo(value.dtype).eps) ** 0.4
+                step = (abs(float(value[entry])) or 1.0) * float(jnp.finfo(value.dtype).eps) ** DIFFERENCE
                 moved = np.array(value)
                 moved[entry] += step
                 if (column := self.by(name, moved, step)) is not None:
@@ -258,7 +259,7 @@ class _Columns:
         """Per impact, by twice the change of velocity in it alone, as a kick behind it, if any sample sees it."""
         t, u = (np.asarray(array, float)[: self.run.length] for array in (trajectory.t, trajectory.u))
         found, dtype = list[NDArray](), self.run.samples.times.dtype
-        for before, behind in struck[:_ALTOGETHER]:
+        for before, behind in struck[:LOOKED_AT]:
             if behind + 2 >= self.run.length:
                 continue
             # What forces did meanwhile is no impact's.

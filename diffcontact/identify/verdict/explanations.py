@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc
 
 from diffcontact.identify.estimate import FreedTerm
-from diffcontact.identify.levels import LEVELS, NAMED, RUNS_TO_COMPARE
+from diffcontact.identify.levels import LEVELS, LOOKED_AT, NAMED, RUNS_TO_COMPARE, UNUSUAL
 from diffcontact.identify.linearised import ScoreTest
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Amount, Reason
@@ -50,13 +50,11 @@ _NAMES = {
     "unlike": "impacts that are not all alike, as where restitution or friction differs from one to the next,",
 }
 # Where a clock may jump, at most so many places; more impacts are not looked at one by one, nor more channels in pairs.
-_PLACES, _IMPACTS, _PAIRED = 24, 4, 4
+_IMPACTS, _PAIRED = 4, 4
 # Of the excess of chi^2, the part that a fault must explain to be named.
 _MOST = 0.5
 # In chi^2 over its mean: what is less likely by more than e^4.5 is another thing.
 _NEARLY = 9.0
-# Of those that are nearly as likely: each has the noise estimated anew.
-_TRIED = 3
 
 
 class Fault(NamedTuple):
@@ -105,7 +103,7 @@ def faults_of_measuring(evidence: Evidence, number: int) -> Faults:
     pairs = [(c, i) for c in seen.channels for i in seen.channels if c == i or len(seen.channels) <= _PAIRED]
     found[Fault("perspective")] = seen.columns([seen.only(c, seen.bent(c, i)) for c, i in pairs])
     samples = np.arange(len(run.times))[:, None]
-    for j in range(2, len(run.times) - 1, max(len(run.times) // _PLACES, 1)):
+    for j in range(2, len(run.times) - 1, max(len(run.times) // LOOKED_AT, 1)):
         found[Fault("jump", time=float(run.times[j]))] = seen.columns([(samples >= j) * seen.speed])
     if impacts := run.impacts:
         passed = np.sum([samples >= behind for _, behind in impacts], axis=0)
@@ -190,7 +188,7 @@ class _Candidate(NamedTuple):
 def explanations(evidence: Evidence) -> Iterator[Reason]:
     """The one thing that would explain what is wrong, if one would."""
     alike = _likeliest(evidence, list(_candidates(evidence)))
-    for best in alike[:_TRIED]:
+    for best in alike[:NAMED]:
         error = _error(evidence, best) if best.test.taken >= _MOST * evidence.excess else None
         if error is not None:
             yield _told(evidence, best, error, [one for one in alike if one is not best])
@@ -316,8 +314,6 @@ def _others(alike: list[_Candidate]) -> Reason | str:
 
 # Scales and clocks are hardly ever wrong by more.
 _ORDINARY = 1e-2
-# Standard deviations that a fault of that size must leave to be seen; `explanations` asks for a little more.
-_SHOWS = 3.0
 # What takes more of the speed from start to end than this does not stay out of a model.
 _SLOWED = 0.2
 # What impacts scatter by has no shape that is known before, and looks like correlated noise: of simulated bounces half
@@ -369,7 +365,7 @@ def _left(evidence: Evidence, parts: Parts) -> float:
 def _unshown(evidence: Evidence, parts: Parts) -> float:
     """How many times d_g (n, k) just do not show; infinite where parameters make up for all of it."""
     left = _left(evidence, parts)
-    return _SHOWS / left if left > 0 else np.inf
+    return UNUSUAL / left if left > 0 else np.inf
 
 
 def _terms(evidence: Evidence) -> list[Reason]:
@@ -415,7 +411,7 @@ def _slow_noise(evidence: Evidence) -> Iterator[Reason]:
 def _unseen(evidence: Evidence, parts: Mapping[Fault, Parts], kinds: tuple[str, ...]) -> dict[Fault, NDArray]:
     """Faults of these kinds of which 1 % would not show, each with how far one of size 1 moves the parameters (P,)."""
     chosen = {fault: d for fault, d in parts.items() if fault.kind in kinds}
-    return {fault: evidence.by(d) for fault, d in chosen.items() if _ORDINARY * _left(evidence, d) < _SHOWS}
+    return {fault: evidence.by(d) for fault, d in chosen.items() if _ORDINARY * _left(evidence, d) < UNUSUAL}
 
 
 def _worst(evidence: Evidence, moves: Mapping[Fault, NDArray]) -> tuple[Fault, tuple[Reason, ...]] | None:

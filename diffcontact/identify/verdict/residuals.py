@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc, ndtri
 
-from diffcontact.identify.levels import FEWEST, GROSS, LEVELS, MISFIT, OVERSTATED, RATIO, RUNS_TO_COMPARE
+from diffcontact.identify.levels import FEWEST, GROSS, LEVELS, MISFIT, OF_A_COLUMN, OVERSTATED, RATIO, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.noise import PER_FREEDOM, misfit, robust_size
 from diffcontact.identify.verdict.evidence import Evidence
@@ -52,8 +52,6 @@ _HALVES = 1.5
 # can tell. A curve has one coefficient in so many samples, and so many at most: else it is no smooth one.
 _DECISIVE, _LONG = 30.0, 100
 _SAMPLES, _MOST = 10, 50
-# A column of which the others leave less than this adds rounding.
-_NEGLIGIBLE = 1e-6
 
 
 def patterns(evidence: Evidence) -> Iterator[Reason]:
@@ -285,7 +283,7 @@ def beside(U: NDArray, basis: NDArray) -> NDArray:
         rest = column
         for _ in range(2):
             rest = rest - Q @ (Q.T @ rest)
-        if (size := np.linalg.norm(rest)) > _NEGLIGIBLE * np.linalg.norm(column):
+        if (size := np.linalg.norm(rest)) > OF_A_COLUMN * np.linalg.norm(column):
             Q[:, k] = rest / size
     return Q[:, U.shape[1] :]
 

@@ -12,7 +12,7 @@ from scipy.special import chdtri
 from diffcontact.host.messages import printable
 from diffcontact.identify.impact_law import law_of_impact
 from diffcontact.identify.intervals.profile import leaning, misjudged
-from diffcontact.identify.levels import IMPOSSIBLE, LEVELS, NAMED, UNUSUAL
+from diffcontact.identify.levels import IMPOSSIBLE, LEVELS, NAMED, SLIGHT, UNUSUAL
 from diffcontact.identify.problem.observations import labels_of
 from diffcontact.identify.verdict.between_runs import common_misfit, contradictions, outsiders
 from diffcontact.identify.verdict.evidence import Evidence
@@ -95,9 +95,6 @@ class Verdict:
 
 # What is simulated only to this many standard deviations of the noise tells nothing of it.
 _ROUNDED = 1.0
-# A fit that misses all samples together by so much of their noise passes through them: it moves no estimate by more
-# than that part of its error.
-_PASSES = 1e-3
 
 
 def ending(evidence: Evidence) -> Iterator[Reason]:
@@ -117,7 +114,7 @@ def untested(evidence: Evidence) -> Iterator[Reason]:
         return
     priors = f" and {objective.priors.count} priors" if objective.priors.count else ""
     missed = np.sqrt(2 * result.cost)
-    passes = missed <= _PASSES or objective.exact(result.cost)
+    passes = missed <= SLIGHT or objective.exact(result.cost)
     figures = {"samples": evidence.fit.samples, "priors": priors, "free": objective.joint.size, "missed": missed}
     yield Reason("untested" if passes else "untested and missed", figures, fatal=not passes)
 
