@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import jax
@@ -182,7 +181,7 @@ def share_code(
     known: dict[Any, Any] = {}
 
     def first_alike(function):
-        return known.setdefault(_code(function), function)
+        return known.setdefault(fingerprint(function), function)
 
     return [
         Model(
@@ -198,15 +197,6 @@ def share_code(
         )
         for problem in problems
     ]
-
-
-def _code(function: Any) -> Any:
-    if not isinstance(function, FunctionType):
-        return id(function)
-    cells = tuple(id(cell.cell_contents) for cell in function.__closure__ or ())
-    defaults = tuple(map(id, function.__defaults__ or ()))
-    keywords = tuple((name, id(value)) for name, value in (function.__kwdefaults__ or {}).items())
-    return function.__code__, id(function.__globals__), cells, defaults, keywords
 
 
 def _handle(value: Any) -> Any:
