@@ -44,7 +44,7 @@ def study(name: str, case: Case, ways: dict[str, dict], starts: int) -> dict[str
 
     def cost(start: dict, starts: int = 1, shooting: str = "auto") -> float:
         """Where the fit ends; `dc.fit` without its error bars."""
-        return search(Objective.of(problem, start, case.free, tied=case.tied), starts, 0, shooting).end.cost
+        return search(Objective.of(problem, start, case.free, tied=case.tied), "lm", starts, 0, shooting).end.cost
 
     best = cost(case.truth, shooting="single")
     points = [case.start(rng, 0.2, lambda e: rng.uniform(0.05, 0.99)) for _ in range(starts)]

@@ -5,12 +5,12 @@ from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.design import Candidate, Design, design
 from diffcontact.identify.experiment.fisher import what_helps
 from diffcontact.identify.fit import fit
-from diffcontact.identify.impact_law import SpeedTest, speed_test
+from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test
 from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
 from diffcontact.identify.intervals.posterior import Posterior, posterior
 from diffcontact.identify.intervals.profile import Profile, profile
 from diffcontact.identify.problem.observations import Impacts, Observations, Problem, runs
-from diffcontact.identify.problem.parameters import Interval, Normal, Positive, Real
+from diffcontact.identify.problem.parameters import Interval, Normal, Positive, Real, symmetric
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.spread import Spread, spread
 
@@ -39,10 +39,12 @@ __all__ = [
     "design",
     "fit",
     "fit_replicas",
+    "law_of_impact",
     "posterior",
     "profile",
     "runs",
     "speed_test",
     "spread",
+    "symmetric",
     "what_helps",
 ]

@@ -218,7 +218,7 @@ def compare_laws(
         under = under_law(objective, masks, name, start, free, reference=reference, held=held)
         under.progress = progress
         with stage(f"law {name}"):
-            found = search(under, 1, 0, "single")
+            found = search(under, "lm", 1, 0, "single")
         results[name] = _by_its_square(replace(estimate(under, found), noise_factors=result.noise_factors), name)
     against = {name: compare(other, result) for name, other in results.items() if other is not result}
     # Of contacts with coefficients of their own there is no slope to be seen besides.

@@ -18,6 +18,7 @@ from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, Normal, Tie
 from diffcontact.identify.result import FitResult, estimate
 from diffcontact.identify.search import (
+    METHODS,
     SHOOTING,
     Outcome,
     search,
@@ -73,7 +74,9 @@ def fit(
         params: starting values of the free parameters and values of all others, by name; numbers, arrays, and (if not
             free) nested containers of them.
         free: the domain of each parameter to be found: `Interval(low, high)`, `Positive()` or `Real()`.
-        method: "lm", a trust-region Levenberg-Marquardt method with bounds (scipy's `least_squares`, "trf").
+        method: "lm", a trust-region Levenberg-Marquardt method with bounds (scipy's `least_squares`, "trf"), the best
+            for up to hundreds of parameters. "lbfgs" (scipy's L-BFGS-B) and "adam" (optax) descend by gradients of
+            reverse mode, for so many parameters that a Jacobian in every step is too much; error bars need one.
         starts: how many starts: the given one and a Sobol set in the bounds. Where there is no finite bound, the set
             lies around the given value, within a factor of two, or 1 about zero. The best end is polished, all are in
             `start_costs`.
@@ -130,7 +133,7 @@ def fit(
         if check is not False:
             require_finite(objective)
             refuse_hopeless(objective, strict=check is True)
-        found, factors = search(objective, starts, seed, shooting), ()
+        found, factors = search(objective, method, starts, seed, shooting), ()
         objective, found = with_resolved_steps(objective, found)
         if noise != "stated":
             objective, found, factors = with_estimated_noise(objective, found, rough=noise == "rough")
@@ -153,10 +156,12 @@ def _with_intervals(objective: Objective, found: Outcome) -> FitResult:
 
 
 def _check_search(method: str, starts: int, seed: int, shooting: str) -> None:
-    if method != "lm":
-        raise ValueError(f"fit(method): {method!r} does not exist; there is 'lm'")
+    if method not in METHODS:
+        raise ValueError(f"fit(method): {method!r} does not exist; there is {', '.join(map(repr, METHODS))}")
     if shooting not in SHOOTING:
         raise ValueError(f"fit(shooting): {shooting!r} does not exist; there is {', '.join(map(repr, SHOOTING))}")
+    if method != "lm" and shooting not in ("auto", "single"):
+        raise ValueError(f"fit(shooting): {shooting!r} goes with method 'lm', not {method!r}")
     if not is_count(starts, 1):
         raise ValueError(f"fit(starts): {starts!r}, expected an integer of at least 1")
     if not is_count(seed, 0):

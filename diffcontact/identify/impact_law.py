@@ -79,7 +79,36 @@ class SpeedTest:
 
 
 def law_of_impact(result: Estimate) -> str | None:
-    """Say in a sentence whether restitution depends on the speed of approach; None where the data do not show it."""
+    """Say in a sentence whether restitution depends on the speed of approach.
+
+    Returns None where the data do not show it, and where nothing can be said: of a fit that noise explains or that did
+    not converge, of a restitution that is not free, one per bounce or a law already, of impacts that are all as fast.
+
+    Args:
+        result: what `fit` returned.
+
+    Example:
+        A ball of e = 0.9 - 0.1 v is dropped and filmed; a constant restitution is fitted.
+
+        >>> import jax.numpy as jnp, numpy as np, diffcontact as dc
+        >>> from diffcontact.identify import Interval, Observations, Problem
+        >>> def ball(restitution):
+        ...     return dc.System(
+        ...         gap=lambda t, q, p: q,
+        ...         force=lambda t, q, u, p: -9.81 * jnp.ones(1),
+        ...         mass=lambda q, p: jnp.ones(1),
+        ...         restitution=restitution,
+        ...     )
+        >>> times, start = np.linspace(0.0, 1.5, 61), (jnp.ones(1), jnp.zeros(1))
+        >>> film = dc.simulate(ball(lambda p, v: 0.9 - 0.1 * v), {}, *start, times)
+        >>> seen = np.asarray(film.q) + 1e-3 * np.random.default_rng(0).normal(size=film.q.shape)
+        >>> problem = Problem(
+        ...     ball(lambda p: p["e"]), Observations(times, seen, 1e-3, lambda x, p: x.q), lambda p: start, substeps=1
+        ... )
+        >>> result = dc.fit(problem, {"e": 0.6}, {"e": Interval(0.0, 1.0)}, shooting="single")
+        >>> print(law_of_impact(result)[:44])
+        restitution falls with the speed of approach
+    """
     objective = result.objective
     if objective is None or not result.converged or objective.explained(objective.parameters.start):
         return None

@@ -34,12 +34,14 @@ from scipy.optimize import OptimizeResult, least_squares, lsq_linear
 from scipy.sparse import csr_array
 
 from diffcontact.host.progress import stage
+from diffcontact.identify.first_order import FIRST_ORDER
 from diffcontact.identify.identifiable import role
 from diffcontact.identify.noise import neighbourly, robust_size
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
 from diffcontact.numerics.least_squares import TINY
 
+METHODS = ("lm", *FIRST_ORDER)
 SHOOTING = ("auto", "single", "growing")
 Vector = Callable[[NDArray], NDArray]
 
@@ -90,10 +92,14 @@ class Outcome:
         return replace(self, end=end, costs=costs).told(told)
 
 
-def search(objective: Objective, starts: int, seed: int, shooting: str) -> Outcome:
+def search(objective: Objective, method: str, starts: int, seed: int, shooting: str) -> Outcome:
     """Find the best minimum that a start or several lead to; arguments as of `fit`."""
     points = np.array([*starting_points(objective.parameters, starts, seed)])
-    if shooting == "growing":
+    if method != "lm":
+        ends = sorted((FIRST_ORDER[method](objective, point, seed) for point in points), key=lambda end: end.cost)
+        places = np.stack([end.x for end in ends]) if len(ends) > 1 else None
+        best = Outcome(ends[0], tuple(float(end.cost) for end in ends), "", places)
+    elif shooting == "growing":
         best = _polished(objective, _grown(objective, points)).told("by a growing horizon")
     else:
         best = _polished(objective, points if starts == 1 else _each(objective, points))

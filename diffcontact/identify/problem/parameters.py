@@ -275,6 +275,27 @@ def starting_points(parameters: FreeParameters, starts: int, seed: int) -> Itera
     yield from low + points * (high - low)
 
 
+def symmetric(entries: Any, count: int) -> jax.Array | NDArray:
+    """Build a symmetric matrix (count, count) from its upper triangle, row by row.
+
+    It holds one coefficient e_ij per pair of materials.
+
+    Made for `fit(tied={"e_ij": lambda p: symmetric(p["e"], 3)})`.
+
+    Args:
+        entries: (count (count + 1) / 2,) the upper triangle with the diagonal.
+        count: rows of the matrix.
+
+    Example:
+        >>> symmetric(np.array([1.0, 0.75, 0.5]), 2).tolist()
+        [[1.0, 0.75], [0.75, 0.5]]
+    """
+    first, second = np.triu_indices(count)
+    position = np.zeros((count, count), int)
+    position[first, second] = position[second, first] = np.arange(first.size)
+    return entries[position] if isinstance(entries, np.ndarray) else jnp.asarray(entries)[position]
+
+
 def _bounded(name: str, value: Any, domain: Domain) -> tuple[NDArray, NDArray, NDArray]:
     if not isinstance(domain, Interval | Positive | Real):
         raise ValueError(f"fit(free): {name!r} is {domain!r}, expected Interval(low, high), Positive() or Real()")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from falling import FALLING, SCHEME, TIMES, positions, start_of
 
-from diffcontact.identify import Impacts, Interval, Normal, Observations, Positive, Problem, Real, fit
+from diffcontact.identify import Impacts, Interval, Normal, Observations, Positive, Problem, Real, fit, symmetric
 from diffcontact.identify.problem import joint_residual, residual
 from diffcontact.identify.problem.parameters import free_parameters, insert
 
@@ -101,6 +101,7 @@ KNOWN = r"in params \('u0', 'g'\)"
         (r"fit\(tied\): 'h' is no function", lambda: fitted(tied={"h": 1.0})),
         (r"fit\(method\): 'newton' does not exist; there is 'lm'", lambda: fitted(method="newton")),
         (r"fit\(shooting\): 'double' does not exist", lambda: fitted(shooting="double")),
+        (r"fit\(shooting\): 'growing' goes with method 'lm', not", lambda: fitted(shooting="growing", method="adam")),
         (r"fit\(starts\): 0, expected an integer of at least 1", lambda: fitted(starts=0)),
         (r"fit\(seed\): 'a', expected an integer of at least 0", lambda: fitted(seed="a")),
         (r"fit\(seed\): -1, expected an integer of at least 0", lambda: fitted(seed=-1)),
@@ -253,3 +254,9 @@ def test_tied_parameters_follow_and_have_a_row_per_run_where_runs_differ():
     assert merged["each"].tolist() == [[2.0], [4.0], [6.0]]
     assert merged["all"].tolist() == [0.5, 0.5, 0.5]
     assert merged["next"].tolist() == [[3.0], [5.0], [7.0]]
+
+
+def test_a_symmetric_matrix_has_one_number_per_pair():
+    e = np.asarray(symmetric(np.arange(6.0), 3))
+    np.testing.assert_array_equal(e, e.T)
+    assert e[np.triu_indices(3)].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
