@@ -4,7 +4,8 @@ from diffcontact.identify.comparison import Comparison, LawComparison, compare, 
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.design import Candidate, Design, design
 from diffcontact.identify.experiment.fisher import what_helps
-from diffcontact.identify.fit import fit
+from diffcontact.identify.fit import check, fit
+from diffcontact.identify.identifiable import Identifiability
 from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test
 from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
 from diffcontact.identify.intervals.posterior import Posterior, posterior
@@ -21,6 +22,7 @@ __all__ = [
     "Design",
     "Estimate",
     "FitResult",
+    "Identifiability",
     "Impacts",
     "Interval",
     "LawComparison",
@@ -34,6 +36,7 @@ __all__ = [
     "SpeedTest",
     "Spread",
     "bootstrap",
+    "check",
     "compare",
     "compare_laws",
     "design",

@@ -11,7 +11,7 @@ from typing import Any
 
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
-from diffcontact.identify.identifiable import refuse_hopeless, require_finite
+from diffcontact.identify.identifiable import POINTS, Identifiability, assess, refuse_hopeless, require_finite
 from diffcontact.identify.intervals.widened import widened
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.observations import Problem
@@ -95,7 +95,7 @@ def fit(
             that chi^2 still tests the model where nobody knows the noise.
         check: None refuses a fit in which no free parameter has any effect on what was measured, or where a function
             of the run returns NaN, at the start and at eight other points of the bounds. True refuses already where the
-            data cannot determine every parameter, False never.
+            data cannot determine every parameter (see `check`), False never.
         progress: called as `progress(iteration, cost)` at every Jacobian. Within `diffcontact.host.progress.shown()` a
             terminal shows what goes on without it.
 
@@ -140,6 +140,34 @@ def fit(
             objective, found = with_resolved_steps(objective, found)
         found = found.told(*objective.remarks)
         return replace(_with_intervals(objective, found), noise_factors=factors)
+
+
+def check(
+    problem: Problem | Sequence[Problem],
+    params: Mapping[str, Any],
+    free: Mapping[str, Domain],
+    *,
+    priors: Mapping[str, Normal] | None = None,
+    tied: Mapping[str, Tie] | None = None,
+    points: int = POINTS,
+    seed: int = 0,
+) -> Identifiability:
+    """Check before a fit whether data can determine the parameters.
+
+    Only times, noise and observed quantities matter; measured values do not.
+
+    Args:
+        problem, params, free, priors, tied: as for `fit`.
+        points: the start and so many points less one in the bounds are looked at; the most favourable one counts.
+        seed: of those points.
+
+    Returns:
+        An `Identifiability`: `hopeless`, and `hints` in words ("only m1/m2 is identified, not m1 and m2").
+
+    Raises:
+        ValueError: as `fit`.
+    """
+    return assess(Objective.of(problem, params, free, priors=priors, tied=tied), points, seed)
 
 
 def _with_intervals(objective: Objective, found: Outcome) -> FitResult:

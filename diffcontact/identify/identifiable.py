@@ -242,6 +242,58 @@ def _sensitivities(objective: Objective, theta: NDArray) -> NDArray:
 POINTS = 9
 
 
+@dataclass(frozen=True, eq=False)
+class Identifiability:
+    """Which parameters data can determine, at the most favourable point examined.
+
+    Attributes:
+        names: (P,) free parameters.
+        singular_values: (P,) of the Jacobian with its columns scaled to unit length, largest first: how different the
+            parameters' effects are. The last over the first is 1 for effects as different as can be, 0 for a
+            combination without any.
+        directions: that the data cannot see, each a dict name -> weight.
+        hints: the same in words, and what would resolve it; or `untrusted`.
+        untrusted: what is wrong with the simulation, where nothing can be seen because something is at all points; else
+            empty.
+    """
+
+    names: tuple[str, ...]
+    singular_values: NDArray
+    directions: list[dict[str, float]]
+    hints: tuple[str, ...]
+    untrusted: str = ""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether some direction cannot be seen."""
+        return bool(self.directions)
+
+    def __str__(self) -> str:
+        if self.hopeless:
+            return "\n".join(self.hints)
+        ratio = self.singular_values[-1] / self.singular_values[0]
+        return f"all of {', '.join(self.names)} can be seen; least to most distinct effect {ratio:.2g}"
+
+
+def assess(objective: Objective, points: int = POINTS, seed: int = 0) -> Identifiability:
+    """Look at the Jacobian at the start and at a Sobol set of other points: what the best does not see, no fit will."""
+    names, looked_at = objective.parameters.names, []
+    for theta in starting_points(objective.parameters, points, seed):
+        J = objective.evaluate(theta)[1]
+        looked_at.append((theta, J, null_space(J, names, objective.eps).directions))
+        if not looked_at[-1][2]:
+            break
+    theta, J, directions = min(looked_at, key=lambda one: len(one[2]))
+    norms = np.linalg.norm(J, axis=0)
+    values = np.linalg.svd(J / np.where(norms > 0, norms, 1.0), compute_uv=False)
+    values = np.pad(values, (0, max(theta.size - values.size, 0)))
+    trajectories = [at.trajectory for at in objective.joint.linearise(theta)]
+    untrusted = _untrusted(objective, [place for place, *_ in looked_at]) if directions else ""
+    told = (untrusted,) if untrusted else hints(objective, theta, directions, trajectories)
+    directions = [in_values(objective, direction, theta) for direction in directions]
+    return Identifiability(names, values, directions, told, untrusted)
+
+
 def _untrusted(objective: Objective, places: Sequence[NDArray]) -> str:
     """What is wrong with the simulation at the first of the places (P,), if something is at all of them; else empty."""
     told = ""
@@ -256,30 +308,17 @@ def _untrusted(objective: Objective, places: Sequence[NDArray]) -> str:
 
 
 def refuse_hopeless(objective: Objective, strict: bool) -> None:
-    """Raise a ValueError where no free parameter has an effect at any of `POINTS`; `strict`: all must be seen.
-
-    What is unseen at one point may be seen at another: a start may lack an impact.
-    """
-    parameters = objective.parameters
+    """Raise a ValueError where no free parameter has an effect at any of `POINTS`; `strict`: all must be seen."""
     # A simulation that is not finite says nothing of effects.
-    if not strict and any(
+    hope = any(
         np.any(objective.evaluate(theta)[1]) or not objective.finite(objective.joint.linearise(theta))
-        for theta in starting_points(parameters, POINTS, seed=0)
-    ):
-        return
-    places, unseen = [], []
-    for theta in starting_points(parameters, POINTS, seed=0):
-        places.append(theta)
-        unseen.append(null_space(objective.evaluate(theta)[1], parameters.names, objective.eps).directions)
-        if not unseen[-1]:
-            return
-    theta, directions = min(zip(places, unseen, strict=True), key=lambda one: len(one[1]))
-    told, expected = _untrusted(objective, places), "a simulation with status 0"
-    if not told:
-        trajectories = [at.trajectory for at in objective.joint.linearise(theta)]
-        told = "; ".join(hints(objective, theta, directions, trajectories))
-        expected = "other data, fewer free parameters or priors"
-    raise ValueError(f"fit(check): {told}; expected {expected} (check=False fits all the same)")
+        for theta in ([] if strict else starting_points(objective.parameters, POINTS, seed=0))
+    )
+    if not hope and (assessed := assess(objective)).hopeless:
+        expected = "a simulation with status 0" if assessed.untrusted else "other data, fewer free parameters or priors"
+        raise ValueError(
+            f"fit(check): {'; '.join(assessed.hints)}; expected {expected} (check=False fits all the same)"
+        )
 
 
 def hints(

@@ -9,9 +9,8 @@ from bouncing import BALL, BALL_FREE, BALL_START, SAMPLES, ball_problem
 from falling import FALLING, SCHEME, TIMES, positions, start_of
 
 import diffcontact as dc
-from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.identifiable import combination, hints, null_space
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, check, fit
+from diffcontact.identify.identifiable import combination, null_space
 
 EPS = float(np.finfo(float).eps)
 NAMES = ["a", "b", "c", "d"]
@@ -57,11 +56,13 @@ def test_a_start_without_an_impact_is_not_without_hope_but_data_without_one_are(
     # Thrown up so fast that it is still in the air at the end of the record; other points of the bounds are not.
     bounds = BALL_FREE | {"u0": Interval(0.0, 20.0)}
     thrown = BALL_START | {"u0": [15.0]}
-    fit(ball_problem(rng), thrown, bounds, shooting="single", check=True)
+    assert not check(ball_problem(rng), thrown, bounds).hopeless
+    assert check(ball_problem(rng), thrown, bounds, points=1).hints == ("e needs an impact: none in these data",)
     short = ball_problem(rng, end=0.1)
+    assert "all of e, g, q0[0], u0[0] can be seen" not in str(check(short, BALL_START, BALL_FREE))
     with pytest.raises(ValueError, match="fit\\(check\\): e needs an impact: none in these data; expected other data"):
         fit(short, BALL_START, BALL_FREE, check=True)
-    fit(short, BALL_START, BALL_FREE, priors={"e": Normal(0.8, 0.1)}, check=True)
+    assert not check(short, BALL_START, BALL_FREE, priors={"e": Normal(0.8, 0.1)}).hopeless
 
 
 def test_a_fit_of_nothing_that_the_data_show_is_refused_unless_told_to(rng):
@@ -76,23 +77,24 @@ def test_a_fit_of_nothing_that_the_data_show_is_refused_unless_told_to(rng):
     assert fit(short, BALL_START, BALL_FREE).unidentifiable == [{"e": 1.0}]
 
 
+def test_identifiability_of_what_can_be_seen(rng):
+    seen = check(ball_problem(rng), BALL_START, BALL_FREE)
+    assert not seen.hopeless
+    assert seen.singular_values.shape == (4,)
+    assert 0 < seen.singular_values[-1] < seen.singular_values[0]
+    assert "all of e, g, q0[0], u0[0] can be seen" in str(seen)
+
+
 def test_a_simulation_that_was_refused_is_not_taken_for_one_without_impacts(rng):
     jumping = replace(ball_problem(rng), clock=lambda t, p: jnp.where(t > 0.7, t - 0.1, t))
     told = "the simulation of run 0 cannot be trusted: times that do not increase"
+    assert check(jumping, BALL_START, {"e": Interval(0.0, 1.0)}).hints[0].startswith(told)
     for strict in (None, True):
         with pytest.raises(ValueError, match=rf"fit\(check\): {told}.*; expected a simulation with status 0"):
             fit(jumping, BALL_START, {"e": Interval(0.0, 1.0)}, check=strict)
 
 
 SEEN = (0.4 * TIMES - 9.81 * TIMES**2 / 2)[:, None] + 1e-2 * np.random.default_rng(4).normal(size=(41, 1))
-
-
-def unseen(problem, params, free):
-    """What the data cannot see at these parameters, in words."""
-    objective = Objective.of(problem, params, free)
-    theta = objective.parameters.start
-    directions = null_space(objective.evaluate(theta)[1], objective.parameters.names, objective.eps).directions
-    return hints(objective, theta, directions, [at.trajectory for at in objective.joint.linearise(theta)])
 
 
 def run(observe=positions, initial=start_of, clock=None, values=SEEN, per_run=()):
@@ -205,8 +207,8 @@ def test_friction_needs_sliding_and_a_free_oscillation_shows_no_mass():
 
     seen = Observations(TIMES, np.full((41, 1), 0.1), 1e-3, positions)
     problem = Problem(block, seen, released, dc.PercussionFriction(), 1)  # compiles faster than EventTimed
-    stuck = unseen(problem, params, free)  # 0.5 N of spring against 1.96 N of friction
-    assert "gamma needs a stretch of sliding: none in these data" in stuck
+    stuck = check(problem, params, free, points=1)  # 0.5 N of spring against 1.96 N of friction
+    assert "gamma needs a stretch of sliding: none in these data" in stuck.hints
     # Pulled out further it slides; spring, friction and mass may then all be twice as large.
-    slides = unseen(problem, params | {"q0": np.array([2.0])}, free)
-    assert slides == ("only the ratios of gamma, k and mass are identified, not their common scale",)
+    slides = check(problem, params | {"q0": np.array([2.0])}, free, points=1)
+    assert slides.hints == ("only the ratios of gamma, k and mass are identified, not their common scale",)
