@@ -1,14 +1,10 @@
-r"""Descents by gradients alone, for so many parameters that a Jacobian in every step is too much.
+"""Descents by gradients alone, for so many parameters that a Jacobian in every step is too much.
 
 One reverse pass gives the gradient of the cost, whatever the number of parameters. theta is in units of
-1 / sqrt(diag(J^T J)), a diagonal that a few more reverse passes estimate:
+1 / sqrt(diag(J^T J)) at the start. "lbfgs" is scipy's L-BFGS-B. "adam" (optax), projected on the bounds, is slower and
+gets past small jumps of the cost.
 
-    (J^T J)_jj = E (J^T v)_j^2,      v random signs
-
-"lbfgs" is scipy's L-BFGS-B. "adam" (optax), projected on the bounds, is slower and gets past small jumps of the cost.
-
-Source: R. Byrd, P. Lu, J. Nocedal, C. Zhu, SIAM J. Sci. Comput. 16 (1995) 1190; D. Kingma, J. Ba, ICLR 2015; C. Bekas,
-E. Kokiopoulou, Y. Saad, Appl. Numer. Math. 57 (2007) 1214, for the diagonal.
+Source: R. Byrd, P. Lu, J. Nocedal, C. Zhu, SIAM J. Sci. Comput. 16 (1995) 1190; D. Kingma, J. Ba, ICLR 2015.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import Model, residual
 from diffcontact.numerics.compilation import jit_fast_compile
 
-_PROBES = 8
 # What the line search is told where the simulation is not finite; its interpolation needs a number.
 _HUGE = 1e300
 _ITERATIONS = 2000
@@ -44,28 +39,12 @@ def _cost_and_gradient(model: Model, loss: Loss, z, fixed, samples):
     return jax.value_and_grad(cost)(z)
 
 
-@partial(jit_fast_compile, static=("model", "loss"))
-def _pulled_back(model: Model, loss: Loss, z, fixed, samples, probes):
-    """(probes, P_i) J^T v for random signs v (probes, n, k)."""
-    _, pullback = jax.vjp(lambda z: loss.squared(residual(model, z, fixed, samples)[0])[0], z)
-    return jax.lax.map(lambda v: pullback(v)[0], probes)
-
-
 class _Scaled:
-    """Cost and gradient of an objective within bounds, of x = theta / scale with scale = 1 / sqrt(diag(J^T J)).
+    """Cost and gradient of an objective within bounds, of x = theta / scale with scale = 1 / sqrt(diag(J^T J))."""
 
-    The diagonal is estimated at `start` by random signs; 1 where nothing depends on a parameter.
-    """
-
-    def __init__(self, objective: Objective, start: NDArray, seed: int):
-        self.objective = objective
-        rng, diagonal = np.random.default_rng(seed), objective.priors.information(start)
-        for run in objective.joint.runs:
-            signs = jnp.asarray(rng.choice([-1.0, 1.0], (_PROBES, *run.samples.values.shape)), run.samples.values.dtype)
-            z = jnp.asarray(start[run.index])
-            pulled = np.asarray(_pulled_back(run.model, objective.loss, z, run.fixed, run.samples, signs), float)
-            diagonal[run.index] += np.mean(np.where(np.isfinite(pulled), pulled, 0.0) ** 2, axis=0)
-        self.scale = np.where(diagonal > 0, 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 1.0)
+    def __init__(self, objective: Objective, start: NDArray):
+        self.objective, diagonal = objective, np.sum(objective.evaluate(start)[1] ** 2, axis=0)
+        self.scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         low, high = objective.parameters.low, objective.parameters.high
         # One-sided bounds (the zero of a mass) are not reached.
         open_side = np.isfinite(low) & ~np.isfinite(high)
@@ -96,9 +75,9 @@ class _Scaled:
         return OptimizeResult(found | at)
 
 
-def lbfgs(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
+def lbfgs(objective: Objective, start: NDArray) -> OptimizeResult:
     """Quasi-Newton descent within the bounds."""
-    scaled, evaluations = _Scaled(objective, start, seed), count()
+    scaled, evaluations = _Scaled(objective, start), count()
 
     def told(x):
         cost, gradient = scaled(x)
@@ -117,12 +96,12 @@ def lbfgs(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
     return scaled.end(end.x, end.success or flat, int(end.nit))
 
 
-def adam(objective: Objective, start: NDArray, seed: int) -> OptimizeResult:
+def adam(objective: Objective, start: NDArray) -> OptimizeResult:
     """Adam with a falling rate, projected on the bounds; the best point it meets."""
     # Least squares do without optax, whose import takes as long as many a fit.
     import optax
 
-    scaled = _Scaled(objective, start, seed)
+    scaled = _Scaled(objective, start)
     x = where = scaled.start
     cost, _ = scaled(x)
     if not np.isfinite(cost):

@@ -96,7 +96,7 @@ def search(objective: Objective, method: str, starts: int, seed: int, shooting: 
     """Find the best minimum that a start or several lead to; arguments as of `fit`."""
     points = np.array([*starting_points(objective.parameters, starts, seed)])
     if method != "lm":
-        ends = sorted((FIRST_ORDER[method](objective, point, seed) for point in points), key=lambda end: end.cost)
+        ends = sorted((FIRST_ORDER[method](objective, point) for point in points), key=lambda end: end.cost)
         places = np.stack([end.x for end in ends]) if len(ends) > 1 else None
         best = Outcome(ends[0], tuple(float(end.cost) for end in ends), "", places)
     elif shooting == "growing":
