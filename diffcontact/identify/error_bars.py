@@ -224,29 +224,22 @@ class _LeftOut:
     removed: NDArray  # (G, p, p) inverses of the information of all but one
     # Per run, its residuals (m_g,) under the estimate from the others, its per-run parameters fitted.
     residuals: list[NDArray]
-    mixing: list[NDArray]  # per run, (P_g, p_g) how its parameters move with the shared ones, its own made up for
-    at: list[NDArray]  # per run, where its shared parameters lie among the p
+    mixing: list[NDArray]  # per run, (P_g, p) how its parameters move with the shared ones, its own made up for
 
     @classmethod
     def of(cls, fit: LinearisedFit) -> _LeftOut | None:
         """The estimates without each run; None if one run alone determines some combination of the shared ones."""
         shared = fit.seen_by > 1
-        size, position = int(shared.sum()), np.cumsum(shared) - 1
-        information, scores = np.zeros((len(fit.runs), size, size)), np.zeros((len(fit.runs), size))
-        columns, mixings, places = [], [], []
-        for g, run in enumerate(fit.runs):
+        position, rows, mixings = np.cumsum(shared) - 1, [], []
+        for run in fit.runs:
             r, J = run.rows
             common = shared[run.index]
-            at = position[run.index[common]]
-            mixing = np.zeros((common.size, at.size))
-            mixing[common] = np.eye(at.size)
-            mixing[~common] = -np.linalg.lstsq(J[:, ~common], J[:, common], rcond=None)[0]
-            S = J @ mixing
-            information[g][np.ix_(at, at)] = S.T @ S
-            scores[g, at] = S.T @ r
-            columns.append((r, S))
+            mixing = np.zeros((common.size, int(shared.sum())))
+            mixing[common, position[run.index[common]]] = 1.0
+            mixing[~common] = -np.linalg.lstsq(J[:, ~common], J @ mixing, rcond=None)[0]
+            rows.append((r, J @ mixing))
             mixings.append(mixing)
-            places.append(at)
+        information, scores = np.array([S.T @ S for _, S in rows]), np.array([S.T @ r for r, S in rows])
         total = information.sum(axis=0) + np.diag(fit.prior[shared])
         scale = 1.0 / np.sqrt(np.diag(total))
         rest = (total - information) * np.outer(scale, scale)
@@ -254,15 +247,8 @@ class _LeftOut:
             return None
         delta = np.linalg.solve(rest, (scores * scale)[:, :, None])[:, :, 0] * scale
         removed = np.linalg.inv(rest) * np.outer(scale, scale)
-        residuals = [r + S @ delta[g, at] for g, ((r, S), at) in enumerate(zip(columns, places, strict=True))]
-        return cls(delta, information, total, removed, residuals, mixings, places)
-
-    def scores(self, fit: LinearisedFit) -> NDArray:
-        """(G, p, p) covariances of the runs' scores of the shared parameters."""
-        found = np.zeros_like(self.information)
-        for g, (mixing, at, run) in enumerate(zip(self.mixing, self.at, fit.runs, strict=True)):
-            found[g][np.ix_(at, at)] = mixing.T @ run.score @ mixing
-        return found
+        residuals = [r + S @ moved for (r, S), moved in zip(rows, delta, strict=True)]
+        return cls(delta, information, total, removed, residuals, mixings)
 
 
 def jackknife(fit: LinearisedFit) -> Jackknife | None:
@@ -273,7 +259,8 @@ def jackknife(fit: LinearisedFit) -> Jackknife | None:
     G, p = left_out.delta.shape
     bread = inverse(left_out.total, 0.0)
     scatter = (G - 1) / G * left_out.delta.T @ left_out.delta
-    known, score = np.diag(fit.prior[fit.seen_by > 1]), left_out.scores(fit)
+    known = np.diag(fit.prior[fit.seen_by > 1])
+    score = np.array([X.T @ run.score @ X for X, run in zip(left_out.mixing, fit.runs, strict=True)])
     shares = left_out.information @ bread
     # delta_g = sum_h L_gh s_h, of the scores at the truth; those at the estimate are less by A_g A^-1 of all.
     centred = np.eye(G)[:, :, None, None] * np.eye(p) - shares[:, None]
