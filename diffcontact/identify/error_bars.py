@@ -318,17 +318,7 @@ def slope_in_noise(loss: Loss, sigma: float) -> float:
 def uneven(
     runs: Sequence[LinearisedRun], models: Sequence[Sequence[Autoregression]], bread: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """Factors (P,) by which uneven noise makes variances larger, and how uncertain their logarithms are (P,).
-
-    Example:
-        >>> rng, J = np.random.default_rng(0), np.kron(np.eye(2), np.ones((100, 1)))  # two means, of a half each
-        >>> y = rng.normal(size=200) * np.repeat([1.0, 3.0], 100)
-        >>> r = (y - J @ (J.T @ y) / 100)[:, None]
-        >>> run, white = LinearisedRun(r, -J[:, None], np.arange(2)), Autoregression(np.ones(1), 1.0)
-        >>> factor, _ = uneven([run], [[white]], np.eye(2) / 100)
-        >>> bool(factor[0] == 1.0), bool(1.5 < factor[1] < 2.1)  # 9 instead of (1 + 9) / 2
-        (True, True)
-    """
+    """Factors (P,) by which uneven noise makes variances larger, and how uncertain their logarithms are (P,)."""
     rows = [run.rows[0] for run in runs]
     if sum(float(r @ r) for r in rows) > GROSS * sum(r.size for r in rows):
         return np.ones(len(bread)), np.zeros(len(bread))

@@ -37,10 +37,6 @@ def null_space(J: NDArray, names: Sequence[str], eps: float) -> NullSpace:
     """Null directions of the Jacobian (m, P): singular values, columns of unit length, below sqrt(eps) of the largest.
 
     Several are mixed such that each has a parameter of its own (QR with pivoting of the null space).
-
-    Example:
-        >>> null_space(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]), ["a", "b", "c"], 2e-16).directions
-        [{'c': 1.0}, {'a': 1.0, 'b': -0.5}]
     """
     P = J.shape[1]
     norms = np.linalg.norm(J, axis=0)
@@ -102,16 +98,7 @@ def explain(objective: Objective, theta: Any, direction: Mapping[str, float], tr
 
 
 def combination(direction: Mapping[str, float], values: Mapping[str, float]) -> str:
-    """What a change of several parameters along a direction leaves alone.
-
-    Example:
-        >>> combination({"m1": 1.0, "m2": 0.5}, {"m1": 2.0, "m2": 1.0})
-        'only m1/m2 is identified, not m1 and m2'
-        >>> combination({"e": 1.0, "h": -5.0}, {"e": 0.8, "h": 2.0})
-        'only e^2 h is identified, not e and h'
-        >>> combination({"x": 1.0, "d": 1.0}, {"x": 0.0, "d": 0.3})
-        'only x - d is identified, not x and d'
-    """
+    """What a change of several parameters along a direction leaves alone."""
     names = list(direction)
     relative = {name: direction[name] / values[name] if values[name] else np.inf for name in names}
     if len(names) > 2 and all(abs(relative[name] / relative[names[0]] - 1) < _ACCURACY for name in names):

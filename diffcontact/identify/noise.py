@@ -56,12 +56,6 @@ def roughness(values: NDArray) -> float:
 
     The smallest of three estimates counts: of unbroken stretches, of all samples, of those that differ from the one
     before (films repeat pictures). At least the rounding of the numbers; infinite for fewer than eight.
-
-    Example:
-        >>> t = np.arange(2000) / 500
-        >>> rng = np.random.default_rng(0)
-        >>> print(f"{roughness(np.sin(3 * t) + 0.001 * rng.normal(size=t.size)):.4f}")
-        0.0010
     """
     seen = values[np.isfinite(values)]
     if seen.size < FEWEST:
@@ -164,14 +158,6 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
     """Fit an AR model to one channel's residuals r (n,), NaN where missing, by REML, its order by AIC.
 
     J (n, P) is their Jacobian with respect to what was fitted, of any rank.
-
-    Example:
-        >>> from scipy.signal import lfilter
-        >>> rng = np.random.default_rng(0)
-        >>> noise = lfilter([1.0], [1.0, -0.9], rng.normal(size=2000))
-        >>> fitted = autoregression(noise - noise.mean(), np.ones((2000, 1)))
-        >>> fitted.order, bool(abs(fitted.polynomial[1] + 0.9) < 0.03)
-        (1, True)
     """
     present = ~np.isnan(r)
     scale = np.sqrt(np.mean(r[present] ** 2)) if present.any() else 0.0
@@ -202,15 +188,7 @@ def autoregression(r: NDArray, J: NDArray) -> Autoregression:
 
 
 def whitening(model: Autoregression, present: NDArray) -> NDArray:
-    """(n, p+1) filter W that makes noise of a model white: sum_j W[t, j] r[t - j] has variance 1, zero where missing.
-
-    Example:
-        >>> whitening(Autoregression(np.array([1.0, -0.6]), 0.8), np.array([True, True, False, True]))
-        array([[ 1.  ,  0.  ],
-               [ 1.25, -0.75],
-               [ 0.  ,  0.  ],
-               [ 1.  ,  0.  ]])
-    """
+    """(n, p+1) filter W that makes noise white: sum_j W[t, j] r[t - j] has variance 1, zero where missing."""
     p, polynomial, variance = model.polynomial.size - 1, model.polynomial, 1.0
     rows = np.zeros((p + 1, p + 1))
     for m in range(p, -1, -1):

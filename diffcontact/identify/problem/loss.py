@@ -33,10 +33,6 @@ class Loss:
 
     Raises:
         ValueError: an unknown name, a scale that is not positive.
-
-    Example:
-        >>> float(Loss("cauchy", 2.0).rho(3.0)[0]) == float(jnp.log(4.0))
-        True
     """
 
     name: str = "linear"

@@ -212,12 +212,7 @@ def free_parameters(
     runs: int,
     tied: Mapping[str, Tie] | None = None,
 ) -> FreeParameters:
-    """Check names, shapes, starting values and bounds, and lay the free parameters out in one vector.
-
-    Example:
-        >>> free_parameters({"e": 0.7, "q0": [[1.0], [2.0]]}, {"e": Interval(0, 1), "q0": Real()}, {"q0"}, 2).names
-        ('e', 'q0[0,0]', 'q0[1,0]')
-    """
+    """Check names, shapes, starting values and bounds, and lay the free parameters out in one vector."""
     for name, given in (("params", params), ("free", free), ("tied", tied or {})):
         if not isinstance(given, Mapping):
             kind = type(given).__name__

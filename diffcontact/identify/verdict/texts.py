@@ -228,13 +228,7 @@ class Words(Formatter):
         return f"{found[1]}[{self.runs[i].removesuffix('.csv').removesuffix('.txt')}{found[3]}]"
 
     def grouped(self, reasons: Iterable[Reason]) -> list[Reason]:
-        """Reasons in these words; of those that differ only in a run and in figures the first, with the others' runs.
-
-        Example:
-            >>> words = Words(runs=("a.csv", "b.csv", "c.csv"), own=("drag",))
-            >>> [one.text for one in words.grouped(Reason(f"drag[{i}] = 0 is at its bound") for i in (0, 2))]
-            ['drag[a] = 0 is at its bound; likewise c.csv']
-        """
+        """Reasons in these words; of those that differ only in a run and figures the first, with the others' runs."""
         alike: dict[tuple[str, bool], list[tuple[str, Reason]]] = {}
         for reason in reasons:
             text = self.sentence(reason)
