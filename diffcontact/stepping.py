@@ -12,16 +12,17 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.mapped_output import frozen_if_invalid, sanitised
-from diffcontact.numerics.batching import entangled, in_lanes, once, where_wanted
+from diffcontact.numerics.batching import entangled, in_lanes, once
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.devices import side_by_side
 from diffcontact.particle_line import ParticleLine
 from diffcontact.requirements import all_requirements, initial_status
 from diffcontact.schemes.event_timed.changes import ModeChange, mode_changes
 from diffcontact.schemes.event_timed.percussion import Percussion
+from diffcontact.schemes.monitor import enters_closed
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first, stands_still
-from diffcontact.system import System, acceleration, gap_motion, normalised
+from diffcontact.system import System, normalised
 from diffcontact.trajectory import Trajectory
 
 
@@ -48,41 +49,6 @@ def one_step(scheme: Scheme, system, params, t, h, state) -> tuple[Any, Info]:
     friction = info.friction if listed.numbers is None else None
     truncation = scheme.truncated(listed, params, t, h, state, after, info.impulse)
     return after, Info(listed.reported(info.impulse), status, happened, friction, info.pieces, truncation)
-
-
-def enters_closed(system: System, params, t, h, before, after) -> Array:
-    """() OK, or TOO_COARSE where a step ends at a closed gap with a velocity into it.
-
-    A contact that is closed at both ends of a step, g0 and g1, must not approach any faster there than it has on the
-    way, (g1 - g0) / h, but for what curvature and moving walls make of its velocity in a step. Otherwise an impact is
-    put off, perhaps for ever. A scheme whose velocity is the way of a step comes to a wall with that velocity and gives
-    it up in the next step: that one begins at a closed gap.
-
-    Args:
-        t, h: beginning and length of the step [s].
-        before, after: the states at its ends.
-    """
-    params, t, h = lax.stop_gradient((params, t, h))
-    q, x, u = lax.stop_gradient((before.q, after.q, after.u))
-    gaps = system.gap(t, q, params)
-    if gaps.size == 0:
-        return jnp.asarray(int(Status.OK), jnp.int32)
-    ends, rates = gap_motion(system, params, t + h, x, u)
-    eps = jnp.finfo(x.dtype).eps
-    size = jnp.max(jnp.abs(x), initial=0.0) + h * jnp.max(jnp.abs(u), initial=0.0)
-    # A gap velocity is right to the root of the rounding, a mean one to that of the places.
-    speed = jnp.maximum(jnp.max(jnp.abs(u), initial=0.0), jnp.max(jnp.where(jnp.isfinite(rates), jnp.abs(rates), 0.0)))
-    further = (ends - gaps) / h - rates - eps**0.5 * speed - 64 * eps * size / h
-    suspect = (jnp.maximum(gaps, ends) <= eps**0.75 * size) & (rates < 0) & (further > 0)
-
-    def judge():
-        turned = jnp.abs(rates - gap_motion(system, params, t, q, u)[1])
-        # What forces make of a velocity in a step cancels with what the contact makes of it, to their rounding.
-        gained = h * jnp.max(jnp.abs(acceleration(system, params, t + h, x, u)))
-        into = jnp.any(suspect & (further > turned + eps**0.5 * gained))
-        return jnp.where(into, Status.TOO_COARSE, Status.OK).astype(jnp.int32)
-
-    return where_wanted(jnp.any(suspect), judge, jnp.asarray(int(Status.OK), jnp.int32))
 
 
 def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussions, changes, sound) -> Trajectory:
@@ -114,7 +80,8 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
     status, (q, u, adhesion, error) = first(status, scheme.conclude(system, params, end)), told
     if truncation is not None:
         mass = system.mass(end.q, params) if isinstance(system, System) else system.mass(params)
-        status = first(status, truncation.status(mass, jnp.zeros_like(end.u), end.q, 2))
+        coarse = jnp.where(truncation.coarse(mass), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
+        status = first(status, coarse)
     q0, u0, times = asked
     q, u = (
         jnp.concatenate([q0[None], frozen_if_invalid(stands, q0, q)]),

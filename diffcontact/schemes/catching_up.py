@@ -9,7 +9,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from diffcontact.numerics.mass import solve
-from diffcontact.schemes.applicability import curvature_status, inelastic_status, passage_status
+from diffcontact.schemes.monitor import curvature_status, inelastic_status, passage_status
 from diffcontact.schemes.position_projection import project_position
 from diffcontact.schemes.scheme import Info, Scheme, State
 from diffcontact.status import first

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.mass import solve
-from diffcontact.schemes.applicability import curvature_status, passage_status
+from diffcontact.schemes.monitor import curvature_status, passage_status
 from diffcontact.schemes.position_projection import project_position
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from diffcontact import qp
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.particle_line import ParticleLine
-from diffcontact.schemes.blows import belts_shake, forces_blow
 from diffcontact.schemes.line import LineState, Within, advance, begin, belt, contact, read
+from diffcontact.schemes.monitor import (
+    SIMPSON,
+    Truncation,
+    belts_shake,
+    changing,
+    forces_blow,
+    undifferentiated,
+    unseen_belts,
+    unseen_forces,
+)
 from diffcontact.schemes.scheme import Info, Scheme
-from diffcontact.schemes.truncation import Truncation
-from diffcontact.schemes.unseen import SIMPSON, Unseen, beside, unseen_surface
 from diffcontact.status import first
 
 
@@ -91,48 +98,44 @@ class PercussionFriction(Scheme):
     ) -> Truncation:
         """Of what is given as a function of time; implicit Euler damps what springs and dashpots do within a step. Of
         particles that slide, and that neither touch, the change of load and friction within a step counts, too."""
-        found = _given(system, params, t, h, before, after)
-        return replace(found, timed=_timed(system, params, t, h, before, after, impulse))
+        return _truncation(system, params, t, h, before, after, impulse)
 
 
-def _given(line: ParticleLine, params, t, h, before: LineState, after: LineState) -> Truncation:
-    """What loads, normal reactions and the belt do within a step beside the times that it asks for."""
-    params, u, w = lax.stop_gradient((params, before.u, after.u))
-    mass, gamma = read(u.dtype, line.mass(params), line.friction(params))
+@undifferentiated
+def _truncation(line: ParticleLine, params, t, h, before: LineState, after: LineState, impulse: Array) -> Truncation:
+    """What loads, normal reactions and the belt do within a step beside the times that it asks for.
+
+    `timed` misses nothing where a particle sticks, or feels more than load and friction.
+    """
+    u, w = before.u, after.u
+    mass, none, everywhere = read(u.dtype, line.mass(params))[0], jnp.zeros_like(u), jnp.ones(u.shape, bool)
+
+    def driven(t):
+        load, normal, gamma = read(u.dtype, line.load(t, params), line.normal(t, params), line.friction(params))
+        return jnp.stack([load, gamma * normal])
 
     def given(t):
-        load, normal = read(u.dtype, line.load(t, params), line.normal(t, params))
-        return jnp.stack([load, gamma * normal]) / mass[None]
-
-    none, forces = jnp.zeros_like(u), Unseen.nothing(u).after(given, t, h, SIMPSON)
-    everywhere = jnp.ones(u.shape, bool)
+        return driven(t) / mass[None]
 
     def slip(t):
         return (u - read(u.dtype, belt(line, params, t))[0])[:, None]
 
-    belts = unseen_surface(*beside(slip, t, h, SIMPSON), everywhere[:, None], u, h)
-    shaken = belts_shake(slip, t, h, everywhere).astype(u.dtype)
-    blows, way = forces_blow(given, t, h, jnp.sqrt(mass)), h / 2 * (jnp.abs(u) + jnp.abs(w))
-    return Truncation(none, way, none, jnp.abs(h), forces, belts, shaken, blows)
-
-
-def _timed(line: ParticleLine, params, t, h, before: LineState, after: LineState, impulse: Array) -> Unseen:
-    """`Truncation.timed` of a step; nothing missed where a particle sticks, or feels more than load and friction."""
-    params, t, h, impulse = lax.stop_gradient((params, t, h, impulse))
-    u, w = lax.stop_gradient((before.u, after.u))
-    mass, drift = read(u.dtype, line.mass(params), contact(line, params, t + h)[1])
-    sign = jnp.sign(w - drift)
-
-    def driven(t):
-        load, normal, gamma = read(u.dtype, line.load(t, params), line.normal(t, params), line.friction(params))
-        return load, gamma * normal
-
+    (drift,) = read(u.dtype, belt(line, params, t + h))
     (load, friction), begin = driven(t + h), driven(t)
     sizes = jnp.abs(u) + jnp.abs(w) + jnp.abs(drift) + jnp.abs(impulse) / mass
     rounding = 64 * jnp.finfo(u.dtype).eps * sizes
     alone = (jnp.abs(w - drift) > rounding) & (jnp.abs(w - u - (h * load + impulse) / mass) <= rounding)
-    change = jnp.abs(load - begin[0] - sign * (friction - begin[1])) / mass
-    return Unseen(h**2 / 6 * jnp.where(alone, change, 0.0), h / 2 * (jnp.abs(u) + jnp.abs(w) + jnp.abs(w - u)))
+    change = (load - begin[0] - jnp.sign(w - drift) * (friction - begin[1])) / mass
+    return Truncation(
+        error=none,
+        way=h / 2 * (jnp.abs(u) + jnp.abs(w)),
+        time=jnp.abs(h),
+        forces=unseen_forces(given, t, h, SIMPSON, u),
+        surfaces=unseen_belts(slip, t, h, everywhere, u),
+        blind=belts_shake(slip, t, h, everywhere).astype(u.dtype),
+        blows=forces_blow(given, t, h, jnp.sqrt(mass)),
+        timed=changing(h, u, w, alone, change),
+    )
 
 
 def glide(line: ParticleLine, params, t, s, q: Array, u: Array) -> tuple[Array, Array, Array, Array]:

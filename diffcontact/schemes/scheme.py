@@ -13,7 +13,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from diffcontact.particle_line import ParticleLine
-from diffcontact.schemes.truncation import Truncation
+from diffcontact.schemes.monitor import Truncation, truncation_of_step
 from diffcontact.system import System
 
 
@@ -92,10 +92,9 @@ class Scheme(ABC):
 
         That of a scheme of first order, unless it knows better: the status of a motion is TOO_COARSE where place and
         velocity, or time where no contact acts, change forces so much within steps that this may come to 1/32 of the
-        way, or where forces, walls and belts do much between the times of a step that no step sees (`unseen`), or much
-        at once (`blows`).
+        way, or where forces, walls and belts do much that no step sees (`monitor`).
         """
-        return Truncation.of_step(system, params, t, h, before, after, impulse)
+        return truncation_of_step(system, params, t, h, before, after, impulse)
 
     def conclude(self, system: Any, params: Any, state: Any) -> Array:
         """() status of the motion as a whole, from the state at its end; fine unless the scheme knows better."""

@@ -15,9 +15,9 @@ from diffcontact import qp
 from diffcontact.friction import slip_rows
 from diffcontact.neighbours import carried_over, taken
 from diffcontact.numerics.mass import solve
-from diffcontact.schemes.applicability import curvature_status, inelastic_status
 from diffcontact.schemes.gluing import glued, no_adhesion
 from diffcontact.schemes.layers import Layers
+from diffcontact.schemes.monitor import curvature_status, inelastic_status
 from diffcontact.schemes.rubbing import reached, rubbed, rubbed_many
 from diffcontact.schemes.scheme import Info, Scheme, State
 from diffcontact.status import first

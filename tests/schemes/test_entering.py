@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
+from diffcontact.schemes.monitor import enters_closed
 from diffcontact.schemes.scheme import State
 from diffcontact.status import Status
-from diffcontact.stepping import enters_closed
 
 
 def test_chatter_at_a_stop_beside_a_sliding_contact_ends():

@@ -9,7 +9,7 @@ import pytest
 from all_schemes import SCHEMES
 
 import diffcontact as dc
-from diffcontact.schemes.unseen import ENDS, SIMPSON, beside, depends_on_time
+from diffcontact.schemes.monitor import ENDS, SIMPSON, beside, depends_on_time
 
 pytestmark = pytest.mark.full
 

@@ -31,7 +31,7 @@ from diffcontact.schemes.event_timed.contacts import (
 )
 from diffcontact.schemes.event_timed.modes import OPEN, STICK, Reaction, choose
 from diffcontact.schemes.event_timed.motion import Jump, blend_weight, flowed, gain, restitution
-from diffcontact.schemes.unseen import depends_on_time
+from diffcontact.schemes.monitor import depends_on_time
 
 
 class Due(NamedTuple):

@@ -7,21 +7,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.mass import solve
-from diffcontact.schemes.blows import forces_blow, surfaces_strike
 from diffcontact.schemes.event_timed.contacts import Law, Place, length, velocities
+from diffcontact.schemes.event_timed.margins import Cubic, Margins
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP
 from diffcontact.schemes.event_timed.moment import Due, Moment
 from diffcontact.schemes.event_timed.motion import Motion
-from diffcontact.schemes.margins import Cubic
-from diffcontact.schemes.truncation import Truncation, root_of_diagonal, winds
-from diffcontact.schemes.unseen import ENDS, SIMPSON, forces_and_joints, given_forces, unseen_belts
+from diffcontact.schemes.monitor import (
+    ENDS,
+    LEAST_WAY,
+    MOST,
+    SIMPSON,
+    Truncation,
+    forces_and_joints,
+    forces_blow,
+    given_forces,
+    obstacles_hide,
+    root_of_diagonal,
+    slip_of,
+    surfaces_strike,
+    undifferentiated,
+    unseen_belts,
+    unseen_forces,
+)
+from diffcontact.status import Status
+from diffcontact.system import advanced, rate
 
 # A bounce may be left out if it is slower than that share of the fastest motion of its bodies: its height is then a
 # hundredth of what that motion would reach.
@@ -34,9 +51,55 @@ SLIP_LEFT_OUT, PULLED = 1 / 64, 1 / 64
 # A slip in space may turn by so much in a piece (the cosine: 45 degrees), leave so much of its speed aside where it
 # ends, and do anything where it is slower than the last share of the bodies' fastest motion.
 TURNED, LEFT_ASIDE, HARDLY = 0.7, 1 / 64, 1 / 1024
+# From such a share of its own way on the truncation of a piece makes its change of velocity doubtful (a stiff spring
+# that is met for some steps on a long way), and such a share of the fastest motion doubtful changes may have.
+DOUBTFUL, MOST_DOUBTFUL = 1 / 16, 1 / 4
+# By such a share of a spin its axis may seem to turn, seen from the beginning of a piece.
+MOST_TURNED = 1 / 4
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["fastest", "left", "truncation"], meta_fields=[])
+class Rounding(NamedTuple):
+    """What rounding has taken from a motion in single precision: a step that moves a body, or changes its velocity, by
+    less than rounding leaves it as it is, again and again.
+
+    Attributes:
+        lag: (n,) how far places have stayed behind what the velocities say [m].
+        reach: (n,) how far they should have moved, to and fro [m].
+        loss: (d,) how far velocities have stayed behind what forces say [m/s].
+        slowly: () how fast a few steps make a body; at rest nothing is faster [m/s]. still: () how far it would have
+            moved with that [m].
+    """
+
+    lag: Array
+    reach: Array
+    loss: Array
+    slowly: Array
+    still: Array
+
+    def after(self, way: Array, s, q: Array, x: Array, loss: Array, slow: Array) -> Rounding:
+        """Add a piece of s seconds from q to x, whose velocities say `way` (n,), with the loss (d,) of velocity.
+
+        Contacts do not bounce below the speeds `slow` (c,), half of what a step makes.
+        """
+        few = 8 * jnp.max(slow, initial=0.0)
+        lag, reach = self.lag + (way - (x - q)), self.reach + jnp.abs(way)
+        return Rounding(lag, reach, self.loss + loss, jnp.maximum(self.slowly, few), self.still + s * few)
+
+    def counts(self, fastest: Array, q: Array) -> Array:
+        """() whether it is a larger share than `MOST` of a place's way, or of the fastest motion (d,), and beyond what
+        a place q (n,) rounds by anyhow."""
+        eps = jnp.finfo(q.dtype).eps
+        moves = self.reach > float(eps) ** LEAST_WAY * jnp.max(self.reach, initial=0.0)
+        known = 64 * eps * jnp.abs(q) + self.still
+        places = jnp.any(moves & (jnp.abs(self.lag) > MOST * self.reach + known))
+        return places | jnp.any(jnp.abs(self.loss) > MOST * jnp.max(fastest, initial=0.0) + self.slowly)
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["fastest", "left", "truncation", "doubtful", "margins", "rounding"],
+    meta_fields=[],
+)
 @dataclass(frozen=True)
 class Monitor:
     """What is known of a motion so far.
@@ -45,16 +108,35 @@ class Monitor:
         fastest: (d,) the largest |u| [m/s].
         left: (d,) the velocity of bounces that were left out and last [m/s].
         truncation: see `Truncation`.
+        doubtful: (d,) the largest change of velocity that was doubtful in a piece [m/s].
+        margins: the error that is carried.
+        rounding: in single precision, else None.
     """
 
     fastest: Array
     left: Array
     truncation: Truncation
+    doubtful: Array
+    margins: Margins
+    rounding: Rounding | None
 
     @classmethod
     def begin(cls, q: Array, u: Array) -> Monitor:
         """Before any motion from q (n,) with the velocity u (d,)."""
-        return cls(jnp.abs(u), jnp.zeros_like(u), Truncation.nothing(q, u))
+        still, there, zero = jnp.zeros_like(u), jnp.zeros_like(q), jnp.zeros((), u.dtype)
+        # In double precision no motion takes as many steps as rounding would need.
+        single = jnp.finfo(q.dtype).eps > 1e-10
+        rounding = Rounding(there, there, still, zero, zero) if single else None
+        return cls(jnp.abs(u), still, Truncation.nothing(u), still, Margins.nothing(u), rounding)
+
+    def status(self, mass: Array, q: Array, order: int) -> Array:
+        """() TOO_COARSE where the motion that ends at q (n,) may be wrong, ILL_CONDITIONED where it rounds too much."""
+        truncation = self.truncation
+        doubts = truncation.counts(mass) & (self.doubtful > MOST_DOUBTFUL * self.fastest)
+        coarse = truncation.coarse(mass, order) | jnp.any(doubts) | self.margins.doubtful
+        rounds = self.rounding is not None and self.rounding.counts(self.fastest, q)
+        status = jnp.where(rounds, Status.ILL_CONDITIONED, Status.OK)
+        return jnp.where(coarse, Status.TOO_COARSE, status).astype(jnp.int32)
 
     def impact(self, system, params, t, flight, now: Moment, due: Due) -> tuple[Monitor, Array]:
         """The monitor behind an impact, and whether what it leaves out, or what was left out before, is large ().
@@ -79,9 +161,7 @@ class Monitor:
         # A bounce that is back within a flight rises by a quarter of that time its velocity at most.
         speed = size @ jnp.abs(left)
         meets = gain * jnp.where(~closed & (place.gap < flight / 4 * speed), speed, 0.0) @ answers
-        margins = self.truncation.margins
-        assert margins is not None
-        margins = margins.roused(jnp.where(due.strike | ~held, self.left, 0.0) + meets, flight)
+        margins = self.margins.roused(jnp.where(due.strike | ~held, self.left, 0.0) + meets, flight)
         margins = margins.through(this @ normals, before, jump, alone)
         margins = margins.held(closes, normals, pushed)
         fastest = self._fastest(place)[:, 0]
@@ -90,8 +170,7 @@ class Monitor:
         large = (soft & _matters(now.rebound, fastest, lasting)) | carried
         if now.direction.shape[1]:
             large = large | (soft & self._may_grip_otherwise(now, self._tail(now, soft, lasting, flight)))
-        truncation = replace(self.truncation, margins=margins)
-        return replace(self, left=jnp.where(held, left, new), truncation=truncation), jnp.any(large)
+        return replace(self, left=jnp.where(held, left, new), margins=margins), jnp.any(large)
 
     def _tail(self, now: Moment, soft: Array, lasting: Array, h) -> Array:
         """(c,) how long bounces last that are left out [s]: 1 / (1 - e) times as long as the first."""
@@ -118,30 +197,69 @@ class Monitor:
         astray = astray | winds(system, params, q, u, end.u, s) | jnp.any(_pulls(now, end))
         if now.direction.shape[1] > 1:
             astray = astray | jnp.any(self._turns(system, params, t + s, s, now, end, after.ended))
-        fastest = jnp.maximum(self.fastest, jnp.abs(end.u))
-        truncation = self._truncated(system, params, order, t, s, q, now, end, seen, after, fast)
         # Of a bounce's velocity the next one has the part e, and its contact pushes by twice that velocity meanwhile.
         rows, e = place.rows[:, 0], now.lasting.e
         share = (1 - jnp.max(jnp.where(closed[:, None] & (rows != 0), e[:, None], 0.0), axis=0, initial=0.0)) / 2
         taken = share * jnp.abs(end.impulse[:, 0] @ now.pushed)
         left = self.left - jnp.clip(self.left, -taken, taken)
-        return replace(self, fastest=fastest, left=left, truncation=truncation), astray
+        behind = replace(self, left=left)._moved(
+            system, params, order, t, s, (q, u, now.a), end, limits.velocity, limits.gained
+        )
+        return behind._decided(system, params, t, s, q, now, end, seen, after, fast), astray
 
+    @undifferentiated
     def step(self, system, params, t, h, q: Array, u: Array, end: Array, impulse: Array) -> Monitor:
         """And what walls, belts and given forces did in a whole step from (q, u) to the velocity `end`."""
-        params, t, h, q, u, end, impulse = lax.stop_gradient((params, t, h, q, u, end, impulse))
         thrown = surfaces_strike(system, params, t, h, q, u, end, impulse)
         struck = forces_blow(forces_and_joints(system, params, q, u), t, h, root_of_diagonal(system.mass(q, params)))
         known = self.truncation
-        return replace(self, truncation=replace(known, blind=known.blind + thrown, blows=known.blows + struck))
+        return replace(self, truncation=known._replace(blind=known.blind + thrown, blows=known.blows + struck))
 
     def fly(self, system, params, order: int, t, h, q, u, a, end: Motion) -> tuple[Monitor, Array]:
         """The monitor behind a step without contacts, and whether its `rate` turned too far ()."""
-        forces = self.truncation.forces.after(given_forces(system, params, q, u), t, h, _nodes(order))
-        truncation = self.truncation.after(h, u, end.u, a, forces, 0.0, order)
-        truncation = truncation.rounded(system, params, h, (q, u, a), (end.q, end.u), jnp.zeros(0, q.dtype))
-        fastest = jnp.maximum(self.fastest, jnp.abs(end.u))
-        return replace(self, fastest=fastest, truncation=truncation), winds(system, params, q, u, end.u, h)
+        moved = self._moved(system, params, order, t, h, (q, u, a), end, 0.0, jnp.zeros(0, q.dtype))
+        return moved, winds(system, params, q, u, end.u, h)
+
+    def _moved(self, system, params, order: int, t, s, begin, end: Motion, noise, slow: Array) -> Monitor:
+        """The monitor behind smooth motion of s seconds from `begin`, a place, velocity and acceleration.
+
+        Args:
+            noise: () a velocity that is zero to rounding [m/s].
+            slow: see `Rounding`.
+        """
+        (q, u, a), w, known = begin, end.u, self.truncation
+        # Loads that cancel, among redundant contacts above all, round by more than one term does.
+        way = s / 2 * (jnp.abs(u) + jnp.abs(w) + s * jnp.abs(a) + 64 * noise)
+        lost = s / 3 * (w - u - s * a)
+        # Of second order, Heun's method turns an oscillation four times as far as that of Verlet.
+        off = (4 if order == 2 else 1) * jnp.abs(lost)
+        doubtful = jnp.where(off > DOUBTFUL ** (2 / order) * way, jnp.abs(w - u), 0.0)
+        nodes = ENDS if order == 2 else SIMPSON
+        forces = known.forces.plus(unseen_forces(given_forces(system, params, q, u), t, s, nodes, u))
+        rounding = self.rounding
+        if rounding is not None:
+            rounding = rounding.after(s * rate(system, params, q, (u + w) / 2), s, q, end.q, s * a - (w - u), slow)
+        return replace(
+            self,
+            fastest=jnp.maximum(self.fastest, jnp.abs(w)),
+            truncation=known._replace(error=known.error + off, way=known.way + way, time=known.time + s, forces=forces),
+            doubtful=jnp.maximum(self.doubtful, doubtful),
+            margins=self.margins.after(s, lost, w - u, way, order),
+            rounding=rounding,
+        )
+
+    def _decided(self, system, params, t, s, q, now: Moment, end: Motion, seen, after: Due, fast) -> Monitor:
+        """The monitor behind what a piece has decided, and what belts and obstacles did on its way, a parabola."""
+        place, u, flying, known = now.here, now.u, ~now.resting, self.truncation
+        belts = unseen_belts(slip_of(system, params, q, u), t, s, now.modes != OPEN, u)
+        way = s * rate(system, params, q, u)
+        hidden = obstacles_hide(system, params, t, s, lambda f: q + f * way + f**2 * (end.q - q - way), watched=flying)
+        struck = (jnp.arange(now.soft.size) == after.contact) & after.strike
+        cubic = Cubic.between((place.gap, now.speeds[:, 0]), seen, s)
+        hastens = -seen[1] > LEFT_OUT * fast
+        margins = self.margins.judged(place.rows[:, 0], cubic, seen, s, flying, struck, now.limits.gap, hastens)
+        truncation = known._replace(surfaces=known.surfaces.plus(belts), blind=known.blind + hidden)
+        return replace(self, truncation=truncation, margins=margins)
 
     def _fastest(self, place: Place) -> Array:
         """(c, 1 + k) how fast contacts would be if bodies moved as fast as they have so far [m/s]."""
@@ -198,23 +316,6 @@ class Monitor:
         grows = slips & ~ended & (size > before) & (force > 0)
         return turned | (grows & (across > jnp.maximum(now.limits.slip, fast)))
 
-    def _truncated(
-        self, system, params, order, t, s, q, now: Moment, end: Motion, seen, after: Due, fast
-    ) -> Truncation:
-        place, u, count, known = now.here, now.u, now.soft.size, self.truncation
-        forces = known.forces.after(given_forces(system, params, q, u), t, s, _nodes(order))
-        known = known.after(s, u, end.u, now.a, forces, now.limits.velocity, order)
-        belts = unseen_belts(system, params, t, s, q, u, now.modes != OPEN)
-        known = replace(known, surfaces=known.surfaces.plus(belts))
-        flying = ~now.resting
-        known = known.through(system, params, t, s, q, u, end.q, flying)
-        struck = (jnp.arange(count) == after.contact) & after.strike
-        cubic = Cubic.between((place.gap, now.speeds[:, 0]), seen, s)
-        known = known.decided(
-            place.rows[:, 0], cubic, seen, s, flying, struck, now.limits.gap, -seen[1] > LEFT_OUT * fast
-        )
-        return known.rounded(system, params, s, (q, u, now.a), (end.q, end.u), now.limits.gained)
-
 
 def _matters(speed: Array, fastest: Array, e) -> Array:
     """(c,) whether a bounce that leaves at this speed (c,) may be left out only with a warning.
@@ -224,9 +325,25 @@ def _matters(speed: Array, fastest: Array, e) -> Array:
     return speed > jnp.minimum(LEFT_OUT, 1 - e) * fastest
 
 
-def _nodes(order: int) -> tuple[float, ...]:
-    """The parts of a step at which forces are asked for, or at least known."""
-    return ENDS if order == 2 else SIMPSON
+@undifferentiated
+def winds(system, params, q: Array, u: Array, end: Array, s) -> Array:
+    """() whether a `rate` turns so far within s seconds that twice half of them lead elsewhere, by `MOST` of the way of
+    a coordinate, to and fro.
+
+    A system with a `dexpinv` turns as far as it likes about one axis: it is asked whether its axis turns, from the
+    velocity u to that at the `end`.
+    """
+    if system.rate is None:
+        return jnp.array(False)
+    if system.dexpinv is not None:
+        turned = jnp.abs(system.dexpinv(s * u, end, params) - end)
+        return jnp.any(turned > MOST_TURNED * jnp.max(jnp.abs(end), initial=0.0))
+    whole = advanced(system, params, q, u, s)
+    half = advanced(system, params, q, u, s / 2)
+    halves = advanced(system, params, half, u, s / 2)
+    way = jnp.abs(half - q) + jnp.abs(halves - half)
+    rounding = jnp.finfo(q.dtype).eps ** 0.75 * (1 + jnp.abs(q))
+    return jnp.any(jnp.abs(whole - halves) > MOST * way + rounding)
 
 
 def _pulls(now: Moment, end: Motion) -> Array:

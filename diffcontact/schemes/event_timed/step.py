@@ -40,8 +40,8 @@ from diffcontact.schemes.event_timed.traced import traced
 from diffcontact.schemes.event_timed.travelling_error import Estimate, estimated
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, Within, advance, begin
+from diffcontact.schemes.monitor import Truncation
 from diffcontact.schemes.scheme import Info, Scheme
-from diffcontact.schemes.truncation import Truncation
 from diffcontact.status import Status, first
 from diffcontact.system import System, acceleration, rate
 
@@ -417,8 +417,8 @@ class EventTimed(Scheme):
     the steps that it is not smooth in, whatever the order: a jump inside a step leaves an error of h |jump| / 4 or so
     in the velocity, a kink one of h^2; `breaks` put both between steps. Where forces change so much within the steps
     that truncation may come to more than 1/32 of the way of a coordinate the status is TOO_COARSE
-    (`truncation.Truncation`), and where forces or belts do much between the times that a step asks for, as often as
-    steps are taken (`unseen`), or by one blow (`blows`); a force that is switched within a step and stays is not told,
+    (`monitor.Truncation`), and where forces or belts do much between the times that a step asks for, as often as
+    steps are taken, or by one blow (`schemes.monitor`); a force that is switched within a step and stays is not told,
     but late or early by up to half a step: that is what `breaks` are for. What truncation has made of the motion is
     carried along through its impacts, and TOO_COARSE is also told where an impact, or its being the first of two, lies
     within that (`margins.Margins`): a graze, an impact so slow that it might be none; an impact that comes within
@@ -580,7 +580,7 @@ class EventTimed(Scheme):
         """Whether forces change too much within the steps, or places round too much; see `Truncation`."""
         system = system.between_percussions if isinstance(system, ParticleLine) else system
         monitor, estimate = state.monitor, getattr(state, "estimate", None)
-        status = monitor.truncation.status(system.mass(state.q, params), monitor.fastest, state.q, self.order)
+        status = monitor.status(system.mass(state.q, params), lax.stop_gradient(state.q), self.order)
         coarse = estimate is not None and estimate.coarse
         return first(status, jnp.where(coarse, Status.TOO_COARSE, Status.OK).astype(jnp.int32))
 

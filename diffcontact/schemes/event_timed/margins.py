@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 # How many times the error that is carried a gap must be, and how many times what the error makes of its square the
 # square of a speed: the error of an impact's derivative, which goes with one over the speed, is then an eighth.
@@ -106,7 +106,6 @@ class Margins(NamedTuple):
         Args:
             jump: (d,) what it does to the velocity; defect: (d,) and by what that is wrong for bounces left out [m/s].
         """
-        normal, speed, jump, defect = lax.stop_gradient((normal, speed, jump, defect))
         share = jump / jnp.where(speed < 0, speed, -jnp.inf)
         turned = self.error + jnp.outer(self.error @ normal, share)
         return self._replace(error=turned + jnp.outer(jnp.arange(4) == 3, jnp.where(speed < 0, defect, 0.0)))
@@ -142,7 +141,7 @@ class Margins(NamedTuple):
             closed: () a gap below this is closed [m].
             fast: (c,) contacts that close so fast that their order matters.
         """
-        rows, cubic, (gap, speed), s = lax.stop_gradient((jnp.abs(normals), cubic, end, s))
+        rows, (gap, speed) = jnp.abs(normals), end
         sizes, others = jnp.abs(self.error) @ rows.T, watched & ~struck
         places, place, velocity = sizes[:2], sizes[0], sizes[2]
 

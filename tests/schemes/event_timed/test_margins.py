@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.schemes.margins import Cubic, Margins
+from diffcontact.schemes.event_timed.margins import Cubic, Margins
 from diffcontact.status import Status
 
 # Two coordinates, a contact of each and one between them; errors of 1e-4 m and of 1e-3 m/s.
