@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.friction import friction_coefficients, tangential_compliances, tangential_restitutions
+from diffcontact.friction import friction_coefficients
 from diffcontact.numerics.mass import solve
 from diffcontact.schemes.event_timed.contacts import Place, reach
 from diffcontact.schemes.event_timed.percussion import Percussion
@@ -75,7 +75,7 @@ class Layers:
         (count,) = jax.eval_shape(lambda: system.gap(t, q, params)).shape
         (_, many, _), (joints, along) = shape(system.rolling, count, 0, 1), shape(system.joint_slip, 0, 1)
         directions = max(shape(system.slip, count, 1)[1], along)
-        piled = _Layered(system, count, many, joints, directions, u.size, q.dtype)
+        whole = _whole(system, count, many, joints, directions, u.size, q.dtype)
         place = lax.stop_gradient(Place.at(system, params, t, q, u.size))
         normals, mass = place.rows[:, 0], place.mass
         inverse = jnp.sum(normals * solve(mass, normals.T).T, axis=1)
@@ -87,7 +87,7 @@ class Layers:
             size = jnp.max(far + jnp.abs(normals) @ lax.stop_gradient(way), initial=0.0)
             below = 4 * jnp.finfo(q.dtype).eps ** 0.5 * size
         masses = jnp.concatenate([jnp.tile(like, many), jnp.full(joints, jnp.max(mass))])
-        return cls(system, piled.whole(), _Given(params, masses, below), count, count * many, joints)
+        return cls(system, whole, _Given(params, masses, below), count, count * many, joints)
 
     @property
     def coordinates(self) -> int:
@@ -95,40 +95,39 @@ class Layers:
         return self.piled + self.joints
 
     def lying(self, x: Array) -> Array:
-        """What belongs to the system's coordinates (..., d), zero for those of the layers; one number as it is."""
+        """Add zeros for the layers to (..., d) numbers of the system's coordinates; one number stays."""
         return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, self.coordinates)]) if x.ndim else x
 
     def without(self, x: Array) -> Array:
-        """What belongs to the system's coordinates (..., d); one number as it is."""
+        """Take the numbers of the system's coordinates (..., d); one number stays."""
         return x[..., : x.shape[-1] - self.coordinates] if x.ndim else x
 
     def of_all(self, x: Array) -> Array:
-        """What a contact says (c,), said by all in its pile; of joints it is zero."""
+        """Repeat what contacts (c,) say for all in their piles; of joints it is zero."""
         return jnp.pad(jnp.tile(x, 1 + self.piled // max(self.contacts, 1)), (0, self.joints))
 
     def percussion(self, struck: Percussion) -> Percussion:
-        """What a percussion does to the system's own contacts (..., c) and coordinates."""
+        """Take what a percussion does to the system's own contacts (..., c) and coordinates."""
         names = ("impulse", "before", "after", "slow", "soft", "numbers")
         of_contacts = {name: getattr(struck, name)[..., : self.contacts] for name in names}
         of_bodies = {name: self.without(getattr(struck, name)) for name in ("q", "u", "jump")}
         return replace(struck, **of_contacts, **of_bodies, friction=self._rubbed(struck.friction))
 
     def reported(self, info: Info, t, h) -> Info:
-        """What a step from t to t + h reports of the system's own contacts; its pieces of motion tell of all."""
+        """Take what a step from t to t + h reports of the system's own contacts; its pieces of motion tell of all.
+
+        The status is BAD_INPUT where the friction of a joint is negative at an end of the step.
+        """
         assert info.friction is not None
-        status = first(info.status, self._drives(t, h))
+        status, friction = info.status, self.given.joint_friction
+        if friction is not None:
+            bounds = jax.vmap(lambda t: friction(t, self.params.own))(jnp.stack([t, t + h]))
+            drives = jnp.any(lax.stop_gradient(bounds) < 0)
+            status = first(status, jnp.where(drives, Status.BAD_INPUT, Status.OK).astype(jnp.int32))
         struck = None if info.percussions is None else self.percussion(info.percussions)
         own, joints = info.impulse[: self.contacts], info.friction[self.contacts + self.piled :]
         told = {"impulse": own, "friction": self._rubbed(info.friction), "percussions": struck, "joints": joints}
         return replace(info, status=status, **told)
-
-    def _drives(self, t, h) -> Array:
-        """() BAD_INPUT where the friction of a joint is negative at an end of the step."""
-        friction = self.given.joint_friction
-        if friction is None:
-            return jnp.zeros((), jnp.int32)
-        bounds = jax.vmap(lambda t: friction(t, self.params.own))(jnp.stack([t, t + h]))
-        return jnp.where(jnp.any(lax.stop_gradient(bounds) < 0), Status.BAD_INPUT, Status.OK).astype(jnp.int32)
 
     def _rubbed(self, friction: Array | None) -> Array | None:
         """(..., c, k) those of the system's own contacts, None where these do not rub."""
@@ -145,109 +144,92 @@ class _Given(NamedTuple):
     below: Array
 
 
-class _Layered(NamedTuple):
-    """The functions of a system of d coordinates, with `many` layers under each of `count` contacts, and of joints."""
+def _whole(given: Any, count: int, many: int, joints: int, directions: int, d: int, dtype) -> System:
+    """The system of d coordinates with `many` layers under each of `count` contacts, and those of joints."""
+    added = count * many + joints
 
-    system: Any
-    count: int
-    many: int
-    joints: int
-    directions: int
-    d: int
-    dtype: Any
-
-    def whole(self) -> System:
-        """The system with its layers."""
-        given = self.system
-        return System(
-            self.gap,
-            self.force,
-            self.mass,
-            self.restitution_at_speed if given.speed_dependent else self.restitution,
-            slip=self.slip,
-            friction=self.friction_at_speed if given.friction_by_speed else self.friction,
-            tangential_restitution=None if given.tangential_restitution is None else self.tangential_restitution,
-            tangential_compliance=None if given.tangential_compliance is None else self.tangential_compliance,
-            rate=None if given.rate is None else self.rate,
-            advance=None if given.rate is None else self.advance,
-            dexpinv=None if given.dexpinv is None else self.dexpinv,
-            impact_law=given.impact_law,
-        )
-
-    @property
-    def added(self) -> int:
-        return self.count * self.many + self.joints
-
-    def split(self, x):
+    def split(x):
         """What belongs to the system, and to the layers."""
-        return x[: x.size - self.added], x[x.size - self.added :]
+        return x[: x.size - added], x[x.size - added :]
 
-    def gap(self, t, q, given):
-        own, z = self.split(q)
-        piles, free = z[: z.size - self.joints].reshape(self.many, self.count), z[z.size - self.joints :]
-        above = jnp.concatenate([self.system.gap(t, own, given.own)[None], piles])
+    def gap(t, q, p: _Given):
+        own, z = split(q)
+        piles, free = z[: z.size - joints].reshape(many, count), z[z.size - joints :]
+        above = jnp.concatenate([given.gap(t, own, p.own)[None], piles])
         return jnp.concatenate([(above - jnp.concatenate([piles, jnp.zeros_like(above[:1])])).ravel(), free])
 
-    def force(self, t, q, u, given):
-        (own, _), (speed, _) = self.split(q), self.split(u)
-        pressed = jnp.zeros(self.added, self.dtype)
-        if self.joints:
-            pressed = pressed.at[-self.joints :].set(-jnp.asarray(self.system.joint_friction(t, given.own), self.dtype))
-        return jnp.concatenate([self.system.force(t, own, speed, given.own), pressed])
+    def force(t, q, u, p: _Given):
+        pressed = jnp.zeros(added, dtype)
+        if joints:
+            pressed = pressed.at[-joints:].set(-jnp.asarray(given.joint_friction(t, p.own), dtype))
+        return jnp.concatenate([given.force(t, split(q)[0], split(u)[0], p.own), pressed])
 
-    def mass(self, q, given):
-        own, d = self.system.mass(self.split(q)[0], given.own), self.d
+    def mass(q, p: _Given):
+        own = given.mass(split(q)[0], p.own)
         if own.ndim == 1:
-            return jnp.concatenate([own, given.mass])
-        return jnp.zeros((d + self.added,) * 2, own.dtype).at[:d, :d].set(own).at[d:, d:].set(jnp.diag(given.mass))
+            return jnp.concatenate([own, p.mass])
+        return jnp.zeros((d + added,) * 2, own.dtype).at[:d, :d].set(own).at[d:, d:].set(jnp.diag(p.mass))
 
-    def restitution(self, given):
-        e = jnp.broadcast_to(jnp.asarray(self.system.restitution(given.own), self.dtype), (self.count,))
-        return jnp.pad(e, (0, self.added))
-
-    def restitution_at_speed(self, given, speed):
-        return jnp.pad(self.system.restitution(given.own, speed[: self.count]), (0, self.added))
-
-    def tangential_restitution(self, given):
-        return jnp.pad(tangential_restitutions(self.system, given.own, self.count, self.dtype), (0, self.added))
-
-    def tangential_compliance(self, given):
-        return jnp.pad(tangential_compliances(self.system, given.own, self.count, self.dtype), (0, self.added))
-
-    def slip(self, t, q, u, given):
-        (own, _), (speed, _) = self.split(q), self.split(u)
-        found = []
-        for name, count in (("slip", self.count), ("rolling", self.count * self.many), ("joint_slip", self.joints)):
-            function = getattr(self.system, name)
-            slip = jnp.zeros((count, 0), self.dtype) if function is None else function(t, own, speed, given.own)
-            if slip.ndim == 3:
-                touching = self.system.gap(t, own, given.own) <= given.below
-                slip = jnp.moveaxis(jnp.where(touching[:, None, None], slip, 0), 1, 0).reshape(count, -1)
-            found.append(jnp.pad(slip, ((0, 0), (0, self.directions - slip.shape[1]))))
+    def slip(t, q, u, p: _Given):
+        (own, _), (speed, _), found = split(q), split(u), []
+        for name, rows in (("slip", count), ("rolling", count * many), ("joint_slip", joints)):
+            function = getattr(given, name)
+            one = jnp.zeros((rows, 0), dtype) if function is None else function(t, own, speed, p.own)
+            if one.ndim == 3:
+                touching = given.gap(t, own, p.own) <= p.below
+                one = jnp.moveaxis(jnp.where(touching[:, None, None], one, 0), 1, 0).reshape(rows, -1)
+            found.append(jnp.pad(one, ((0, 0), (0, directions - one.shape[1]))))
         return jnp.concatenate(found)
 
-    def friction(self, given):
-        return self.of_all(friction_coefficients(self.system, given.own, self.count, self.dtype), given)
+    def padded(coefficients, p: _Given, *speed):
+        own = coefficients(p.own, *(x[:count] for x in speed))
+        return jnp.pad(jnp.broadcast_to(jnp.asarray(own, dtype), (count,)), (0, added))
 
-    def friction_at_speed(self, given, speed):
-        return self.of_all(jnp.asarray(self.system.friction(given.own, speed[: self.count]), self.dtype), given)
+    def restitution(p: _Given):
+        return padded(given.restitution, p)
 
-    def of_all(self, mu, given):
+    def restitution_at_speed(p: _Given, speed):
+        return padded(given.restitution, p, speed)
+
+    def rubbing(mu, p: _Given):
         """Coefficients of all: mu of the contacts, their resistance, and 1 of joints, whose load is their friction."""
-        found = [jnp.broadcast_to(mu, (self.count,))]
-        if self.many:
-            resistance = jnp.asarray(self.system.resistance(given.own), self.dtype)
-            found.append(jnp.broadcast_to(resistance, (self.count, self.many)).T.ravel())
-        return jnp.concatenate([*found, jnp.ones(self.joints, self.dtype)])
+        found = [jnp.broadcast_to(mu, (count,))]
+        if many:
+            resistance = jnp.asarray(given.resistance(p.own), dtype)
+            found.append(jnp.broadcast_to(resistance, (count, many)).T.ravel())
+        return jnp.concatenate([*found, jnp.ones(joints, dtype)])
 
-    def rate(self, q, u, given):
-        (own, _), (speed, z) = self.split(q), self.split(u)
-        return jnp.concatenate([self.system.rate(own, speed, given.own), z])
+    def friction(p: _Given):
+        return rubbing(friction_coefficients(given, p.own, count, dtype), p)
 
-    def dexpinv(self, theta, u, given):
-        (own, _), (speed, z) = self.split(theta), self.split(u)
-        return jnp.concatenate([self.system.dexpinv(own, speed, given.own), z])
+    def friction_at_speed(p: _Given, speed):
+        return rubbing(jnp.asarray(given.friction(p.own, speed[:count]), dtype), p)
 
-    def advance(self, q, u, s, given):
-        (own, z), (speed, w) = self.split(q), self.split(u)
-        return jnp.concatenate([advanced(self.system, given.own, own, speed, s), z + s * w])
+    def beside(function):
+        """The same of places, or rotation vectors, and velocities; layers go as they go."""
+
+        def call(x, u, p: _Given):
+            (own, _), (speed, z) = split(x), split(u)
+            return jnp.concatenate([function(own, speed, p.own), z])
+
+        return None if function is None else call
+
+    def advance(q, u, s, p: _Given):
+        (own, z), (speed, w) = split(q), split(u)
+        return jnp.concatenate([advanced(given, p.own, own, speed, s), z + s * w])
+
+    turns, springs = given.tangential_restitution, given.tangential_compliance
+    return System(
+        gap,
+        force,
+        mass,
+        restitution_at_speed if given.speed_dependent else restitution,
+        slip=slip,
+        friction=friction_at_speed if given.friction_by_speed else friction,
+        tangential_restitution=None if turns is None else lambda p: padded(turns, p),
+        tangential_compliance=None if springs is None else lambda p: padded(springs, p),
+        rate=beside(given.rate),
+        advance=None if given.rate is None else advance,
+        dexpinv=beside(given.dexpinv),
+        impact_law=given.impact_law,
+    )

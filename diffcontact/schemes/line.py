@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -16,9 +13,7 @@ from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.scheme import Info
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "impulse", "struck", "monitor"], meta_fields=[])
-@dataclass(frozen=True)
-class LineState:
+class LineState(NamedTuple):
     """Position and right velocity, friction impulse (N,) not reported yet, how many percussions are over; what else the
     scheme knows of the motion."""
 
@@ -29,13 +24,7 @@ class LineState:
     monitor: Any = None
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["time", "q", "u", "impulse", "status", "monitor"],
-    meta_fields=[],
-)
-@dataclass(frozen=True)
-class Within:
+class Within(NamedTuple):
     """A moment inside a step of a line: friction impulses (N,) so far, the first status, what else the scheme knows."""
 
     time: Array
@@ -121,7 +110,7 @@ def _strike_all(line, params, now: Within, end, atoms, glide: Glide) -> Within:
         def act():
             there = glide(now, jnp.minimum(time, end))
             u, impulse = percussion(line, params, time, weight, there.u)
-            return replace(there, u=u, impulse=there.impulse + impulse)
+            return there._replace(u=u, impulse=there.impulse + impulse)
 
         return where_wanted(due, act, now), None
 

@@ -116,24 +116,16 @@ class Scheme(ABC):
         if not isinstance(system, self.systems):
             kinds = " or a ".join(kind.__name__ for kind in self.systems)
             raise ValueError(f"scheme: {type(self).__name__} steps a {kinds}, got a {type(system).__name__}")
-        if isinstance(system, System) and not self.speed_dependent:
-            for name, depends in (("restitution", system.speed_dependent), ("friction", system.friction_by_speed)):
-                if depends:
-                    raise ValueError(
-                        f"scheme: {type(self).__name__} takes no {name} that depends on the speed; take EventTimed"
-                    )
-        if isinstance(system, System) and system.flows and not self.flows:
-            raise ValueError(
-                f"scheme: {type(self).__name__} takes no System with impact_law={system.impact_law!r}; take EventTimed"
-            )
-        if isinstance(system, System) and system.adhesion is not None and not self.glues:
-            raise ValueError(
-                f"scheme: {type(self).__name__} steps no System with adhesion=...; take VelocityProjection"
-            )
-        if isinstance(system, System) and not self.rubs:
-            for name in ("slip", "rate", "joint_slip"):
-                if getattr(system, name) is not None:
-                    raise ValueError(
-                        f"scheme: {type(self).__name__} steps no System with {name}=...; "
-                        "take EventTimed or VelocityProjection"
-                    )
+        if not isinstance(system, System):
+            return
+        optional = system.optional
+        others = [f"steps no System with {name}=..." for name in ("slip", "rate", "joint_slip") if name in optional]
+        for refused, what, instead in (
+            (system.speed_dependent and not self.speed_dependent, "takes no restitution that depends on the speed", ""),
+            (system.friction_by_speed and not self.speed_dependent, "takes no friction that depends on the speed", ""),
+            (system.flows and not self.flows, f"takes no System with impact_law={system.impact_law!r}", ""),
+            ("adhesion" in optional and not self.glues, "steps no System with adhesion=...", "VelocityProjection"),
+            (others and not self.rubs, "".join(others[:1]), "EventTimed or VelocityProjection"),
+        ):
+            if refused:
+                raise ValueError(f"scheme: {type(self).__name__} {what}; take {instead or 'EventTimed'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,16 +12,15 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from diffcontact import qp
-from diffcontact.friction import slip_rows
+from diffcontact.friction import friction_coefficients, slip_rows
 from diffcontact.neighbours import carried_over, taken
-from diffcontact.numerics.mass import solve
-from diffcontact.schemes.gluing import glued, no_adhesion
+from diffcontact.numerics import mass as mass_matrix
+from diffcontact.qp.rows import NONE, Rows, dense, transposed_product
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.monitor import curvature_status, inelastic_status
-from diffcontact.schemes.rubbing import reached, rubbed, rubbed_many
 from diffcontact.schemes.scheme import Info, Scheme, State
 from diffcontact.status import first
-from diffcontact.system import advanced
+from diffcontact.system import advanced, rate
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "numbers", "multipliers", "friction"], meta_fields=[])
@@ -169,7 +168,8 @@ class VelocityProjection(Scheme):
     def init(self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, q: Array, u: Array) -> State:
         """(q, u) at t = 0 are the initial data, eq. (12)."""
         if system.adhesion is not None:
-            return GluedState(q, u, no_adhesion(system, params, t, q))
+            gap = jax.eval_shape(lambda: system.gap(jnp.asarray(t, q.dtype), q, params))
+            return GluedState(q, u, jnp.zeros(gap.shape, q.dtype))
         if system.numbers is None:
             return State(q, u)
         none = jnp.zeros(system.numbers.shape, q.dtype)
@@ -207,7 +207,7 @@ class VelocityProjection(Scheme):
         else:
             # Bodies that just fit contradict each other by the rounding of their places.
             rounding = 4 * jnp.finfo(q.dtype).eps * system.terms(params, t + h, q, gap, rows)
-            offset, free = (gap + lax.stop_gradient(rounding)) / h, u + h * solve(mass, force)
+            offset, free = (gap + lax.stop_gradient(rounding)) / h, u + h * mass_matrix.solve(mass, force)
             if system.rubs:
                 move = rubbed(system, params, t + h, q, mass, rows, offset, free, self.iterate)
                 normal, friction = move.normal, move.tangential
@@ -223,3 +223,76 @@ class VelocityProjection(Scheme):
         curved = curvature_status(system, params, t + h, mass, q, after.q, acts, normal, move.u - free)
         status = first(first(move.status, inelastic_status(system, params)), curved)
         return after, Info(normal, status, friction=friction)
+
+
+def reached(system: Any, params: Any, t, h, q: Array) -> tuple[Array, Rows]:
+    """The gaps (c,) at (t, q), where a velocity of zero leads to within h seconds, and their rows (c, d)."""
+    gap, rows = system.linearised(params, t, q)
+    if system.rate is None:
+        return gap, rows
+    t, still = jnp.asarray(t, q.dtype), jnp.zeros(rows.shape[1], q.dtype)
+    way = rate(system, params, q, still)
+    return gap + h * jax.jvp(lambda q: system.gap(t, q, params), (q,), (way,))[1], rows
+
+
+def rubbed(
+    system: Any, params: Any, t, q: Array, mass, normals: Rows, b: Array, v: Array, iterate: bool
+) -> qp.Reaction:
+    """The velocity after contact with friction, from v (d,), with all contacts at (t, q); by Coulomb's law or convex.
+
+    Args:
+        mass: (d,) or (d, d).
+        normals, b: the rows and offsets of the normal velocities.
+        iterate: see `VelocityProjection`.
+    """
+    directions, s = slip_rows(system, params, t, q, v.size)
+    N, S = dense(normals), jnp.stack([dense(one) for one in directions], axis=1)
+    mu = friction_coefficients(system, params, b.size, q.dtype)
+    if iterate:
+        return qp.coulomb(mass, N, S, b, s, mu, v)
+    # In the metric of the mass dense rows are those of one body of mass 1.
+    root, bodies = mass_matrix.root(mass), jnp.tile(jnp.array([[NONE, 0]]), (b.size, 1))
+
+    def rows(G):
+        return qp.BodyRows(bodies, mass_matrix.whiten(root, G.T).T[:, None], 1)
+
+    one, tolerance = jnp.ones_like(v), max(1e-10, 64 * float(jnp.finfo(v.dtype).eps))
+    tangents = tuple(rows(S[:, i]) for i in range(S.shape[1]))
+    begin = mass_matrix.whiten(root, mass_matrix.apply(mass, v))
+    found = qp.coulomb_many(one, rows(N), tangents, b, s, mu, begin, tolerance=tolerance, iterate=False)
+    return replace(found, u=v + mass_matrix.unwhiten(root, found.u - begin))
+
+
+def rubbed_many(
+    system: Any, params: Any, t, q: Array, mass, normals: qp.BodyRows, b: Array, v: Array, start: Array, iterate: bool
+) -> qp.Reaction:
+    """As `rubbed`, with the contacts of a list; it starts from the reactions `start` (c, 1 + k)."""
+    directions, drift = slip_rows(system, params, t, q, v.size)
+    tangents = cast(tuple[qp.BodyRows, ...], directions)
+    mu = friction_coefficients(system, params, b.size, q.dtype)
+    return qp.coulomb_many(mass, normals, tangents, b, drift, mu, v, reactions=start, iterate=iterate)
+
+
+class Glued(NamedTuple):
+    """A velocity u (d,) with contacts that hold back, their impulses (c,) of either sign [N s], the adhesions (c,) that
+    these leave [N s], and the status of the projection."""
+
+    u: Array
+    impulse: Array
+    adhesion: Array
+    status: Array
+
+
+def glued(system: Any, params: Any, mass: Array, rows: Rows, b: Array, v: Array, adhesion: Array) -> Glued:
+    """The velocity nearest to v whose contacts push, and pull with no more than their adhesion a (c,).
+
+        M (u - v) = G^T P,      G u + b >= 0,      P + a >= 0,      (P + a)_i (G u + b)_i = 0
+
+    As if all of them had let go, pulling with all that they have: P + a are the multipliers of `qp.project` from
+    v - M^-1 G^T a. They are the adhesions behind, up to the system's bound: what a contact has taken up it can give
+    back.
+    """
+    found = qp.project(mass, rows, b, v - mass_matrix.solve(mass, transposed_product(rows, adhesion)))
+    most = jnp.broadcast_to(jnp.asarray(system.adhesion(params), adhesion.dtype), adhesion.shape)
+    left = jnp.minimum(found.multipliers, most)
+    return Glued(found.u, found.multipliers - adhesion, left, found.status)

@@ -8,7 +8,7 @@ from friction_problems import residual
 
 import diffcontact as dc
 from diffcontact.friction import slips
-from diffcontact.schemes.rubbing import rubbed_many
+from diffcontact.schemes.velocity_projection import rubbed_many
 from diffcontact.system import contacts
 
 pytestmark = pytest.mark.full

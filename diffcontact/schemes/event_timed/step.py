@@ -568,7 +568,7 @@ class EventTimed(Scheme):
         end, info = advance(line, params, t, h, state, glide)
         none = jnp.zeros(0, state.q.dtype)
         monitor = end.monitor.step(system, params, t, h, state.q, state.u, end.u, none)
-        return replace(end, monitor=monitor), info
+        return end._replace(monitor=monitor), info
 
     def truncated(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
