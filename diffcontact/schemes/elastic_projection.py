@@ -9,13 +9,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.numerics.mass import solve
-from diffcontact.schemes.monitor import curvature_status, passage_status
+from diffcontact.schemes.monitor import curvature_status, passage_status, undifferentiated
 from diffcontact.schemes.position_projection import project_position
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first
@@ -139,10 +138,11 @@ class ElasticProjection(Scheme):
 
     def _acceleration(self, system, params, t, q, u, h, mass):
         if self.acceleration is None:
-            return solve(mass, system.force(t, q, u, params))
+            return mass_matrix.solve(mass, system.force(t, q, u, params))
         return self.acceleration(t, q, u, h, params)
 
 
+@undifferentiated
 def _unlike_the_law(system, params, t, h, meant, mass, z, started: _Started, gain, impulse) -> Array:
     r"""() OK, or why what this step makes of its impacts is not the impact law.
 
@@ -157,9 +157,6 @@ def _unlike_the_law(system, params, t, h, meant, mass, z, started: _Started, gai
 
     Source: S3 (H6), eq. (8); lemma 4, which keeps the two steps of an impact apart from those of another.
     """
-    params, t, h, meant, mass, z, started, gain, impulse = lax.stop_gradient(
-        (params, t, h, meant, mass, z, started, gain, impulse)
-    )
     acts, begun = impulse > 0, started.begun
     bounces = jnp.any(jnp.asarray(system.restitution(params)) > 0)
     uneven = begun & (jnp.abs(h - started.before) > _UNEVEN * h)

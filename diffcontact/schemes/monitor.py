@@ -1,14 +1,8 @@
 """May a step be wrong by more than its scheme states? Nothing here is differentiated, and nothing changes a motion.
 
-Asked of each step, and summed up over a motion (`Truncation`):
-
-- forces change with place, velocity or time within a step;
-- forces, walls and belts do much between the times of steps, as often as steps are taken (`Unseen`);
-- one blow, or one surface that strikes, is enough (`forces_blow`, `surfaces_strike`);
-- the way of a step leads through an obstacle (`obstacles_hide`);
-- a step ends at a closed gap with a velocity into it (`enters_closed`).
-
-A published scheme asks besides what its theorems exclude: `inelastic_status`, `passage_status`, `curvature_status`.
+Asked of each step, and summed up (`Truncation`): whether forces change within it, or do much, with walls and belts,
+between the times that it asks for (`Unseen`); whether one blow is enough; whether its way leads through an obstacle, or
+ends at a closed gap with a velocity into it. A published scheme asks for what its theorems exclude by a status.
 """
 
 from __future__ import annotations
@@ -55,17 +49,16 @@ _STEPS, _SWITCHED, _ACTING, _LARGEST = 8, 5 / 8, 1 / 8, 1 / 256
 _THROWN = 3 / 16
 # So deep a straight way may dip into an obstacle, against its length: as a quarter of the radius does in a bowl.
 _SHALLOW = 1 / 32
-# What flies through a body meets it at an angle, its gap's rate the sine's share of all that makes up that rate. A body
-# that has just been let go by a round obstacle or a swinging floor has a share of O(h), and the straight way of a step
-# dips O(h^2) below a gap that only opens: that is the error of a first-order scheme and no passage. Flights through the
-# edge of a body at less than this angle [rad] are lost with it.
+# What flies through a body meets it at an angle [rad]. A body that has just been let go by a round obstacle or a
+# swinging floor has one of O(h), and the straight way of a step dips O(h^2) below a gap that only opens: the error of a
+# first-order scheme, and no passage. Flights through the edge of a body at less than this angle are lost with it.
 _GRAZING = 1 / 32
 # By how much a contact's normal may turn [rad]: gamma of S2 lemma 5.2, up to this share of the radius of
 # prox-regularity for the way of a step.
 _TURN = 0.25
 # The jump of a contact may be eps ** -_WEDGED times what all jumps together make of the velocity. Where spheres are
-# pressed into a line that they just fill, between walls, jumps double from step to step. At this bound the normals are
-# some 3e-5 rad from one line, and within a few more steps rounding decides which sphere is squeezed out, and when.
+# pressed into a line that they just fill, jumps double from step to step, and rounding soon decides which is squeezed
+# out.
 _WEDGED = 0.25
 
 
@@ -83,10 +76,7 @@ def undifferentiated(function: _F) -> _F:
 
 
 class Unseen(NamedTuple):
-    """How much of what is given as a function of time steps cannot see, in all.
-
-    A scheme knows its values at some times of a step only. A table that shakes at 50 Hz under steps of 20 ms seems to
-    stand still.
+    """How much of what is given as a function of time steps cannot see, in all: they know it at some times only.
 
     Attributes:
         missed: (d,) what accelerations differ from the polynomial through the values that are asked for, times the
@@ -171,10 +161,9 @@ def unseen_forces(given: Callable, t, s, nodes: tuple[float, ...], like: Array) 
 def forces_blow(given: Callable, t, s, root: Array) -> Array:
     """(d,) the change of velocity within s seconds by a force that steps do not see [m/s]; 0 where it is none to tell.
 
-    A force that is switched on within a step is there in the next ones, too, and taken wrongly for less than a step;
-    one that is there between two times, or at one only, is taken for none or for a whole step's. What comes and goes is
-    looked for in the eight steps before and behind. One step is enough: what a body feels while it lies on a floor for
-    ten seconds would hide any blow in a sum.
+    A force that is switched on stays, and is taken wrongly for less than a step; one that is there between two times is
+    taken for none. What comes and goes is looked for in the eight steps before and behind. One step is enough: in a sum
+    all that a body feels at rest would hide a blow.
 
     Args:
         given: t -> (..., d) accelerations, of which several are added up.
@@ -213,10 +202,9 @@ def _hides(off: Array, size: Array, among: Array) -> Array:
 
 
 def _unseen_surface(off: Array, size: Array, touching: Array, among: Array, s) -> Unseen:
-    """For how long a surface is touched that does much beside what is seen of it, and for how long one is; () each [s].
+    """Tell for how long a surface is touched that does much beside what is seen of it, and for how long one is [s].
 
-    Not one step, but a share of them: a belt that starts at once does so within one. `off` and `size` are as `beside`
-    gives them; the rounding of the coordinates `among` counts for nothing.
+    A share of all steps, since a belt that starts at once does so within one. `among` are coordinates that round.
     """
     length = jnp.abs(s).astype(among.dtype)
     return Unseen(length * jnp.any(touching & _hides(off, size, among)), length * jnp.any(touching))
@@ -238,8 +226,7 @@ def unseen_belts(slip: Callable | None, t, s, touching: Array, u: Array) -> Unse
 def belts_shake(slip: Callable | None, t, s, touching: Array) -> Array:
     """() whether belts do in this step, and in those before and behind it, what steps do not see.
 
-    One that starts or stops at once does so in one step, or in two. Through three friction may have pushed in any
-    direction. Arguments as of `unseen_belts`.
+    One that starts or stops at once does so in one step, or in two. Arguments as of `unseen_belts`.
     """
     if slip is None or not depends_on_time(slip, jnp.asarray(t)):
         return jnp.array(False)
@@ -284,7 +271,7 @@ def _walls_kick(system, params, t, s, q: Array, u: Array, w: Array, impulse: Arr
     """() whether a wall comes in within s seconds, for a part of the step, so fast that a body there is thrown.
 
     That is faster than the body is, before or behind it, and than the wall goes on: a piston that starts within a step
-    has its body in the next one. A wall that opens throws nothing.
+    has its body in the next one.
     """
 
     def gap(t):
@@ -313,8 +300,8 @@ def obstacles_hide(
 ) -> Array:
     """() whether the way of a step goes through an obstacle.
 
-    Where gaps are convex each is above its tangents, which schemes know. A washboard whose waves are as long as the way
-    of a step is flat to them. What is narrower than a tenth of the way, or shallower than 1/32 of it, may be missed.
+    A washboard whose waves are as long as the way is flat to a scheme that knows tangents. What is narrower than a tenth
+    of the way, or shallower than 1/32 of it, may be missed. All gaps are those at one time, t + h.
 
     Args:
         place: share of the way, 0 to 1 -> (n,) the place there [m].
@@ -325,7 +312,6 @@ def obstacles_hide(
         return jnp.array(False)
     q = place(0.0)
     shares = jnp.asarray(np.append([0.0, 1.0], PLACES), q.dtype)
-    # All at one time: what walls do meanwhile is their own matter.
     gaps = jax.vmap(lambda f: system.gap(t + h, place(f), params))(shares)
     floor = jnp.minimum(jnp.min(gaps[: 2 if watched is None else 1], axis=0), 0.0)
     deepest = jnp.min(gaps, axis=0)
@@ -352,14 +338,9 @@ def obstacles_hide(
 def enters_closed(system: System, params, t, h, before, after) -> Array:
     """() OK, or TOO_COARSE where a step ends at a closed gap with a velocity into it.
 
-    A contact that is closed at both ends of a step, g0 and g1, must not approach any faster there than it has on the
-    way, (g1 - g0) / h, but for what curvature and moving walls make of its velocity in a step. Otherwise an impact is
-    put off, perhaps for ever. A scheme whose velocity is the way of a step comes to a wall with that velocity and gives
-    it up in the next step: that one begins at a closed gap.
-
-    Args:
-        t, h: beginning and length of the step [s].
-        before, after: the states at its ends.
+    A contact that is closed at both ends of a step, g0 and g1, must not approach any faster there than on the way,
+    (g1 - g0) / h, but for what curvature and moving walls make of its velocity in a step. Otherwise an impact is put
+    off, perhaps for ever. A scheme whose velocity is the way of a step gives it up in the next one.
     """
     q, x, u = before.q, after.q, after.u
     gaps = system.gap(t, q, params)
@@ -398,16 +379,9 @@ def inelastic_status(system: System, params) -> Array:
 def passage_status(system: System, params, t, h, mass, q: Array, after: Array, impulse: Array) -> Array:
     """() OK, or TOO_COARSE where a step passed through a body: a gap closes first, then opens.
 
-    Such a gap is looked at where its two tangents meet. That is the bottom of a gap that is convex along the way, as
-    those of balls are, but for what a shallow hit would bend. A contact that is approached at less than 1/32 rad, or
-    with that share of its own motion, is grazed and not passed through. Of one that acts, or is closed before or after,
-    such as a body that slides round another has, the normal must turn by more than 1/4, too.
-
-    Args:
-        t, h: beginning and length of the step [s].
-        mass: (d,) or (d, d), the metric.
-        q, after: (d,) position at its beginning and end [m].
-        impulse: (c,) of the contacts that were seen.
+    Such a gap is looked at where its two tangents meet, the bottom of a gap that is convex along the way. A contact that
+    is approached at less than 1/32 rad, or with that share of its own motion, is grazed. Of one that acts, or is closed
+    before or after, as of a body that slides round another, the normal must turn by more than 1/4, too.
     """
     way, rounding = (after - q) / h, jnp.finfo(q.dtype).eps ** 0.75 * jnp.max(jnp.abs(q))
     (first_gap, first_rate), (last_gap, last_rate) = (
@@ -436,18 +410,14 @@ def curvature_status(
 ) -> Array:
     """() OK, or why contacts that act are not what their tangents are.
 
-    - TOO_COARSE: a normal turns by more than 1/4 on the way of a step. Such a way is longer than a quarter of the
-      contact's radius of curvature along it. The angle is that in the metric M^-1 of forces, between the normals at the
-      time that the step takes its contacts at; how far other bodies move has no part in it.
+    - TOO_COARSE: a normal turns by more than 1/4 on the way of a step, which is longer than a quarter of the contact's
+      radius of curvature then. The angle is that in the metric M^-1 of forces, at the time t of the contacts.
     - ILL_CONDITIONED: bodies are wedged in. Impulses that turn with their contacts cancel but for one part in
       eps^(-1/4), 8000 in double precision.
 
     Args:
-        t: time at which the contacts are taken [s].
-        mass: (d,) or (d, d), the metric.
         start, x: (n,) where the step comes from, and where it leads to [m].
-        acts: () -> (c,) bool, the contacts that act.
-        impulse: (c,) theirs [N s].
+        acts: () -> (c,) bool, the contacts that act; impulse: (c,) theirs [N s].
         change: (d,) what the impulses make of the velocity [m/s].
 
     Source: S2 lemma 5.2, gamma <= 1/4.
@@ -554,9 +524,8 @@ class Truncation(NamedTuple):
 def truncation_of_step(system, params, t, h, before, after, impulse: Array) -> Truncation:
     """That of a step of first order with h from one state to another, in which contacts had impulses (c,) [N s].
 
-    Forces are taken at one time and place. How much place and velocity change them is asked at that time: what rests
-    under a load that changes is where it belongs. How much time changes them counts where a coordinate moves and feels
-    nothing but them.
+    How much place and velocity change forces is asked at one time: what rests under a load that changes is where it
+    belongs. How much time changes them counts where a coordinate moves and feels nothing but them.
     """
     q, u, x, w = before.q, before.u, after.q, after.u
     given = given_forces(system, params, q, u)

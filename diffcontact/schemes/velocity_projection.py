@@ -68,10 +68,9 @@ class VelocityProjection(Scheme):
     total variation of u is bounded (2.4); a subsequence of (q, u, lambda) converges to a solution, u in L1, lambda
     weakly as a measure (theorem 1.3). In practice the state is first order in h: a place is off by about the way of a
     step, which is much of a hop of few steps. A block of 1 kg that 15 N sin(2 pi t / T), T = 1 s, lifts off the floor
-    by 22 cm is off by 24, 16, 8 and 4 % of that with 20, 40, 80 and 160 steps for a period T; one that 12 N lifts by
-    5 cm is off by 17, 11 and 7 % with 40, 80 and 160. All that has the status 0. Where such a force changes so much
-    within steps that this alone may come to 1/32 of the way of a coordinate, as with 15 steps for a period of 15 N
-    and with 20 of 12 N, the status is TOO_COARSE. EventTimed is off by 0.4 and 0.9 % with 40.
+    by 22 cm is off by 24, 16, 8 and 4 % of that with 20, 40, 80 and 160 steps for a period, at status 0; EventTimed by
+    0.4 % with 40. Where such a force changes so much within steps that this alone may come to 1/32 of the way of a
+    coordinate, as with 15 steps for a period, the status is TOO_COARSE.
 
     A contact is a tangent within a step: the status is TOO_COARSE where the normal of one that acts, or ends in an
     overlap, turns by more than 1/4. It is ILL_CONDITIONED where bodies are wedged in, so that their impulses cancel but
@@ -84,14 +83,12 @@ class VelocityProjection(Scheme):
 
     exactly (`qp.coulomb`), or among the contacts of a neighbour list to a stated residual (`qp.coulomb_many`, without a
     derivative). With `iterate=False` it is the published convex scheme, without derivatives too: the projection onto
-    N v + g/h >= mu |S v + s|, which takes slip for a part of the gap velocity. What slips then lifts off. A block that
-    is set on the floor at 2 m/s, mu = 0.3, hops to 15 mm, at any h, and comes down to float where g = h mu |w_T|: at
-    2.5 mm when it has slowed down to 0.83 m/s, for h = 0.01 s. Its speed there is right to 0.003 m/s.
+    N v + g/h >= mu |S v + s|, which takes slip for a part of the gap velocity. What slips then lifts off: it floats
+    where g = h mu |w_T|, and its speed is right all the same.
 
     Where slip presses a contact together as fast as its load opens it (Painleve's paradox), no finite reaction exists.
-    The step then takes an impulse that ends the slip at once, at status 0; EventTimed, which seeks a reaction, has the
-    status NO_FRICTION. Close to that, where a rod of 2 m bears eleven times its weight on its tip, steps of 5 ms do the
-    same though the reaction is finite, and its centre ends 0.7 m short of 3 m; steps of 0.5 ms follow it to 2 mm.
+    The step then takes an impulse that ends the slip at once, at status 0; close to that it does the same though the
+    reaction is finite. EventTimed, which seeks a reaction, has the status NO_FRICTION.
 
     Contacts may hold back (`System(adhesion=...)`), like bodies on a viscous film. Each has an adhesion a_i >= 0, the
     impulse that it has taken up and not given back, up to the system's bound A_i; it begins with 0::
@@ -108,24 +105,20 @@ class VelocityProjection(Scheme):
     of the viscosity mu [Pa s]. An infinite A is Maury's model, in which the viscosity has gone. Hypotheses: films thin
     against the way of the bodies, no rebound (e = 0), no friction.
 
-    The adhesion that is asked whether a contact may open is that at the end of the step, so that no contact gives back
-    more than it has. No step gains energy, but for what closes gaps that bodies open by the bend of a step where they
-    roll about each other: at most the sum of a_i g_i / h, of second order. Where a contact lets go within a step, u' is
-    the velocity that the rest of the pull makes. It is right, and its derivative is by the time of letting go, too, for
-    constant forces and flat contacts; q' is so to first order. Of contacts whose rows depend on each other the sum of
-    the adhesions acts, and its split, which says what lets go first, is one of many.
+    A contact opens by the adhesion at the end of the step: none gives back more than it has. No step gains energy, but
+    for what closes gaps that bodies open where they roll about each other, of second order. Where a contact lets go
+    within a step, u' and its derivative are right for constant forces and flat contacts, q' to first order. Of contacts
+    whose rows depend on each other the sum of the adhesions acts, and its split is one of many.
 
-    A tangential restitution other than 0 is taken as 0, and the status is RESTITUTION_IGNORED. Where a system has a
-    `rate` (14) is q advanced along it by h with u'.
+    Where a system has a `rate` (14) is q advanced along it by h with u'.
 
     Its derivative: right where e = 0 forgets the approach altogether: flat walls that stand still. Wrong, by about
     the same at every h, where the *time* of an impact matters later: 26 % for two spheres that meet obliquely, 6 %
     for growing ones, 62 % for a ball that a moving wall strikes (`experiments/convergence.py`). The step that sees
     the impact is an integer and does not move with the parameters. Use EventTimed where derivatives matter.
 
-    A restitution above 0 is refused by `simulate`; inside transformations it is taken as 0 and the status is
-    RESTITUTION_IGNORED. (P u - e (u - P u) with this K_h loses the bounce.) For bounces take ElasticProjection or
-    EventTimed.
+    A restitution above 0, or a tangential one, is refused by `simulate`; inside transformations it is taken as 0 and the
+    status is RESTITUTION_IGNORED. For bounces take ElasticProjection or EventTimed.
 
     Args:
         iterate: whether friction obeys Coulomb's law; False: the convex scheme.
@@ -238,13 +231,7 @@ def reached(system: Any, params: Any, t, h, q: Array) -> tuple[Array, Rows]:
 def rubbed(
     system: Any, params: Any, t, q: Array, mass, normals: Rows, b: Array, v: Array, iterate: bool
 ) -> qp.Reaction:
-    """The velocity after contact with friction, from v (d,), with all contacts at (t, q); by Coulomb's law or convex.
-
-    Args:
-        mass: (d,) or (d, d).
-        normals, b: the rows and offsets of the normal velocities.
-        iterate: see `VelocityProjection`.
-    """
+    """Find the velocity behind contacts with friction, from v (d,), by Coulomb's law or convex; b are offsets (c,)."""
     directions, s = slip_rows(system, params, t, q, v.size)
     N, S = dense(normals), jnp.stack([dense(one) for one in directions], axis=1)
     mu = friction_coefficients(system, params, b.size, q.dtype)
@@ -266,7 +253,7 @@ def rubbed(
 def rubbed_many(
     system: Any, params: Any, t, q: Array, mass, normals: qp.BodyRows, b: Array, v: Array, start: Array, iterate: bool
 ) -> qp.Reaction:
-    """As `rubbed`, with the contacts of a list; it starts from the reactions `start` (c, 1 + k)."""
+    """Do as `rubbed` for the contacts of a list, beginning with the reactions `start` (c, 1 + k)."""
     directions, drift = slip_rows(system, params, t, q, v.size)
     tangents = cast(tuple[qp.BodyRows, ...], directions)
     mu = friction_coefficients(system, params, b.size, q.dtype)
@@ -274,8 +261,7 @@ def rubbed_many(
 
 
 class Glued(NamedTuple):
-    """A velocity u (d,) with contacts that hold back, their impulses (c,) of either sign [N s], the adhesions (c,) that
-    these leave [N s], and the status of the projection."""
+    """The velocity u (d,), impulses of either sign, the adhesions behind (c,) [N s], and a status."""
 
     u: Array
     impulse: Array
@@ -284,13 +270,11 @@ class Glued(NamedTuple):
 
 
 def glued(system: Any, params: Any, mass: Array, rows: Rows, b: Array, v: Array, adhesion: Array) -> Glued:
-    """The velocity nearest to v whose contacts push, and pull with no more than their adhesion a (c,).
+    """Find the velocity nearest to v whose contacts push, and pull with no more than their adhesion a (c,).
 
         M (u - v) = G^T P,      G u + b >= 0,      P + a >= 0,      (P + a)_i (G u + b)_i = 0
 
-    As if all of them had let go, pulling with all that they have: P + a are the multipliers of `qp.project` from
-    v - M^-1 G^T a. They are the adhesions behind, up to the system's bound: what a contact has taken up it can give
-    back.
+    P + a are the multipliers of `qp.project` from v - M^-1 G^T a, and the adhesions behind, up to the system's bound.
     """
     found = qp.project(mass, rows, b, v - mass_matrix.solve(mass, transposed_product(rows, adhesion)))
     most = jnp.broadcast_to(jnp.asarray(system.adhesion(params), adhesion.dtype), adhesion.shape)
