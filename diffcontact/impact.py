@@ -12,9 +12,7 @@ from jax import Array, lax
 from jax.core import Tracer
 
 from diffcontact.arguments import placed, real_arrays
-from diffcontact.friction import friction_status
-from diffcontact.inputs import require_inputs
-from diffcontact.mapped_output import in_precision
+from diffcontact.inputs import in_precision, require_inputs
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.event_timed import EventTimed
@@ -24,6 +22,7 @@ from diffcontact.schemes.event_timed.motion import Jump, blend_weight, flowed, r
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.layers import Layers
 from diffcontact.status import Status, first
+from diffcontact.system import friction_status
 
 
 def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None) -> Percussion:

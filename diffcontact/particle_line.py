@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.neighbours import AllContacts
-from diffcontact.system import System
+from diffcontact.system import AllContacts, System
 
 Params = Any
 

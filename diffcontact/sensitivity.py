@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from diffcontact.arguments import placed, real_arrays, require_near, require_tolerance
 from diffcontact.certify.certificate import certifies, certify
+from diffcontact.certify.sides import moved_ends
 from diffcontact.certify.singularity import Singularity
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.differentiation_targets import gather, names, put
@@ -205,19 +206,19 @@ def _largest_error(found: Sensitivity, system, params, q0, u0, wrt, scheme, subs
     Differences are central. They are of one side at the edge of the range of a parameter (e = 0).
     """
     start = gather(params, q0, u0, wrt)
-    at, unravel = ravel_pytree(start)
+    at = np.asarray(ravel_pytree(start)[0])
     eps = float(jnp.finfo(at.dtype).eps)
-    sizes = np.where(np.asarray(at) == 0, 1.0, np.abs(at))
+    sizes = np.where(at == 0, 1.0, np.abs(at))
     # Half-widths between rounding and curvature.
     steps = eps ** np.linspace(0.2, 0.45, 5)[:, None] * sizes
     moves = steps[:, :, None, None] * np.array([1.0, -1.0])[:, None] * np.eye(at.size)[:, None, :]
-    batch = jax.vmap(unravel)(jnp.asarray(np.asarray(at) + moves.reshape(-1, at.size), at.dtype))
     run = found.trajectory
-    ends, outside = _ends(system, params, q0, u0, batch, run.t, scheme, substeps)
-    outside = np.asarray(outside).reshape(*steps.shape, 2)
+    moved = moved_ends(system, params, q0, u0, start, moves.reshape(-1, at.size), run.t, scheme, substeps)
+    ends, status = moved[:2]
+    outside = np.isin(status, (Status.BAD_INPUT, Status.BAD_RESTITUTION)).reshape(*steps.shape, 2)
     beyond = outside & ~outside[:, :, ::-1]
     end = np.concatenate([run.q[-1], run.u[-1]])
-    ends = np.where(beyond[..., None], end, np.asarray(ends).reshape(*steps.shape, 2, -1))
+    ends = np.where(beyond[..., None], end, ends.reshape(*steps.shape, 2, -1))
     differences = (ends[:, :, 0] - ends[:, :, 1]) / (steps * np.where(np.any(beyond, axis=2), 1, 2))[:, :, None]
     extent = float(np.linalg.norm(np.concatenate([np.max(np.abs(np.asarray(x)), axis=0) for x in (run.q, run.u)])))
     errors = derivative_errors(_at_the_end(found, sorted(start)), differences, sizes, extent, eps)
@@ -256,18 +257,6 @@ def _at_the_end(found: Sensitivity, wrt: Sequence[str]) -> NDArray:
     pairs = [pair for name in wrt for pair in zip(*map(jax.tree.leaves, (found.dq[name], found.du[name])), strict=True)]
     columns = [np.concatenate([x[-1], v[-1]]).reshape(x.shape[1] + v.shape[1], -1) for x, v in pairs]
     return np.concatenate(columns, axis=1).T
-
-
-@partial(jit_fast_compile, static=("system", "scheme", "substeps"))
-def _ends(system, params, q0, u0, batch, times, scheme, substeps):
-    """Of each lane the state at the end, and whether a parameter is out of its range."""
-
-    def run(moved):
-        end = simulate(system, *put(params, q0, u0, moved), times, scheme=scheme, substeps=substeps)
-        outside = (end.status == Status.BAD_INPUT) | (end.status == Status.BAD_RESTITUTION)
-        return jnp.concatenate([end.q[-1], end.u[-1]]), outside
-
-    return jax.vmap(run)(batch)
 
 
 def _of_restitution(system, params, q0, u0, wrt) -> list[str]:

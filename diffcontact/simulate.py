@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
@@ -12,18 +13,19 @@ from jax import Array
 from jax.core import Tracer
 
 from diffcontact.arguments import count, placed, real_arrays, require_near, require_tolerance
-from diffcontact.inputs import require_inputs
-from diffcontact.mapped_output import in_precision
-from diffcontact.neighbours import with_room
+from diffcontact.inputs import in_precision, require_inputs
 from diffcontact.refinement import refined
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
+from diffcontact.status import Status
 from diffcontact.stepping import counted_steps, steps
 from diffcontact.system import System
 from diffcontact.trajectory import Trajectory
 
 # [m, m/s]
 _TOLERANCE = 1e-6
+# A neighbour list doubles each time: more would be a mistake in the input.
+ENLARGEMENTS = 6
 
 
 def simulate(
@@ -165,3 +167,24 @@ def _checked_breaks(breaks, dtype) -> Array:
     if not isinstance(breaks, Tracer) and not np.all(np.isfinite(breaks)):
         raise ValueError(f"breaks: expected finite numbers, got {breaks}")
     return breaks
+
+
+def with_room(run: Callable[[Any], Any], system: Any) -> Any:
+    """`run(system)`, and again with a larger neighbour list as long as the result's status asks for one.
+
+    The list's length is a shape, so that inside transformations there is no second run.
+
+    Args:
+        run: of a system, whose result has a `status` ().
+        system: where to begin.
+
+    Returns:
+        The last result, after at most `ENLARGEMENTS` runs.
+    """
+    for _ in range(ENLARGEMENTS):
+        found = run(system)
+        larger = None if isinstance(found.status, Tracer) else system.larger(Status(int(found.status)))
+        if larger is None:
+            break
+        system = larger
+    return found

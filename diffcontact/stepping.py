@@ -11,12 +11,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.mapped_output import frozen_if_invalid, sanitised
+from diffcontact.inputs import all_requirements, initial_status, sanitised
 from diffcontact.numerics.batching import entangled, in_lanes, once
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.devices import side_by_side
 from diffcontact.particle_line import ParticleLine
-from diffcontact.requirements import all_requirements, initial_status
 from diffcontact.schemes.event_timed.changes import ModeChange, mode_changes
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.monitor import enters_closed
@@ -84,8 +83,8 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
         status = first(status, coarse)
     q0, u0, times = asked
     q, u = (
-        jnp.concatenate([q0[None], frozen_if_invalid(stands, q0, q)]),
-        jnp.concatenate([u0[None], frozen_if_invalid(stands, u0, u)]),
+        jnp.concatenate([q0[None], jnp.where(stands, q0[None], q)]),
+        jnp.concatenate([u0[None], jnp.where(stands, u0[None], u)]),
     )
     impulses = jax.tree.map(lambda impulse: jnp.where(stands, 0, impulse), impulses)
     adhesion, error = jax.tree.map(

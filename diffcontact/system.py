@@ -11,7 +11,11 @@ with an absolutely continuous part (resting contact) and atoms (impacts)::
     gap g_i = 0: closed        |  ^ grad g   impulse lambda_i >= 0 along grad g_i  [N s]
     ___________________________|__|____
 
-A system whose contacts rub says how fast they slip; see `friction`.
+Between percussions the reaction of a contact that rubs is (lambda, beta) [N], in a percussion (P, B) [N s]::
+
+    M du = f dt + sum_i (N_i^T dlambda_i + S_i^T dbeta_i),        v_N = N u + n0,      v_T = slip(t, q, u) = S u + s0
+    |beta_i| <= mu_i lambda_i,        beta_i = -mu_i lambda_i v_T/|v_T|  where it slides
+    v_N+ >= -e v_N-,  P >= 0;         |B| <= mu P,       B = -mu P w/|w|  where  w = v_T+ + e_t v_T-  is not zero
 """
 
 from __future__ import annotations
@@ -26,7 +30,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.neighbours import AllContacts
 from diffcontact.numerics.mass import solve
 from diffcontact.qp.rows import BodyRows, Rows, magnitudes
 from diffcontact.status import Status
@@ -39,6 +42,44 @@ _OPTIONAL = (
     *("normals", "slip", "friction", "tangential_restitution", "tangential_compliance", "rate", "tangents"),
     *("normalise", "advance", "dexpinv", "adhesion", "rolling", "resistance", "joint_slip", "joint_friction"),
 )
+
+
+class AllContacts:
+    """A system that looks at all its contacts in every step: the base of `System` and of `ParticleLine`.
+
+    Example:
+        >>> import diffcontact as dc
+        >>> ball = dc.systems.balls(1, 1)
+        >>> ball.neighbours({}, 0.0, 0.1, jnp.zeros(1), jnp.zeros(1)) is ball, ball.larger()
+        (True, None)
+    """
+
+    @property
+    def numbers(self) -> Array | None:
+        """(c,) int, by which numbers the whole system knows these contacts; None where they are all, in order.
+
+        Increasing, and the largest integer where a place of the list is free.
+        """
+        return None
+
+    def neighbours(self, params, t, h, q: Array, u: Array) -> Any:
+        """The system of the contacts that may close in the step of length h from (t, q, u)."""
+        del params, t, h, q, u
+        return self
+
+    def overlooked(self, q: Array, after: Array) -> Array:
+        """() OK, or the `Status` of a step from q to `after` in which a contact beside these may have closed."""
+        del q, after
+        return jnp.zeros((), int)
+
+    def reported(self, impulse: Array) -> Array:
+        """The impulses (c,) of these contacts as a trajectory of the whole system tells them [N s]."""
+        return impulse
+
+    def larger(self, status: Status = Status.NEIGHBOURS_FULL) -> Any:
+        """The same system with what this status says was too small enlarged; None where there is nothing to enlarge."""
+        del status
+        return None
 
 
 @dataclass(frozen=True)
@@ -124,7 +165,7 @@ class System(AllContacts):
     Systems whose functions have the same code, and refer to the same numbers, arrays and functions, share compiled
     programs, also where they were made anew. A function that refers to an object, a class or a module of one's own
     shares with itself only. Numbers that vary belong into `params`. All contacts are looked at in every step; a system
-    with too many of them overrides what `neighbours.AllContacts` says of it.
+    with too many of them overrides what `AllContacts` says of it.
 
     Source: the model of S1 (section 4) and S3 (eq. 1-2).
 
@@ -364,23 +405,6 @@ def gap_motion(system: System, params: Params, t, q: Array, u: Array) -> tuple[A
     return jax.jvp(lambda t, q: system.gap(t, q, params), (t, q), (jnp.ones_like(t), way))
 
 
-def gap_acceleration(system: System, params: Params, t, q: Array, u: Array, a: Array) -> Array:
-    """(c,) second derivatives of the gaps along q + s u + s^2 a / 2 [m/s^2]: curvature and moving walls included."""
-    zero, one = jnp.zeros((), q.dtype), jnp.ones((), q.dtype)
-    if system.rate is not None:
-        t = jnp.asarray(t, q.dtype)
-
-        def speed(t, q, u):
-            return gap_motion(system, params, t, q, u)[1]
-
-        return jax.jvp(speed, (t, q, u), (one, rate(system, params, q, u), a))[1]
-
-    def along(s):
-        return system.gap(t + s, q + s * u + s**2 / 2 * a, params)
-
-    return jax.jvp(lambda s: jax.jvp(along, (s,), (one,))[1], (zero,), (one,))[1]
-
-
 def acceleration(system: System, params: Params, t, q: Array, u: Array) -> Array:
     """(d,) acceleration M(q)^-1 f(t, q, u) without any reaction [m/s^2]."""
     return solve(system.mass(q, params), system.force(t, q, u, params))
@@ -412,3 +436,100 @@ def approach(before: Array) -> Array:
         ([0.5, 0.0], True)
     """
     return jnp.maximum(-before, jnp.finfo(before.dtype).tiny ** 0.5)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["tangents", "drift"], meta_fields=[])
+@dataclass(frozen=True)
+class Slip:
+    """The slip velocities of all contacts at (t, q), as they depend on u.
+
+    Attributes:
+        tangents: (c, k, d) rows S.
+        drift: (c, k) slip velocities at u = 0 [m/s] (moving walls, belts).
+    """
+
+    tangents: Array
+    drift: Array
+
+    def velocity(self, u: Array) -> Array:
+        """(c, k) slip velocities S u + s0 [m/s]."""
+        return self.tangents @ u + self.drift
+
+
+def slips(system: System, params: Params, t, q: Array, size: int) -> Slip:
+    """The slip velocities at (t, q) of a system with `size` velocities; without friction, along no direction."""
+    if system.slip is None:
+        count = jax.eval_shape(lambda q: system.gap(t, q, params), q).shape[0]
+        return Slip(jnp.zeros((count, 1, size), q.dtype), jnp.zeros((count, 1), q.dtype))
+    slip, t = system.slip, jnp.asarray(t, q.dtype)
+    drift, pushforward = jax.linearize(lambda u: slip(t, q, u, params), jnp.zeros(size, q.dtype))
+    return Slip(jax.vmap(pushforward, out_axes=2)(jnp.eye(size, dtype=q.dtype)), drift)
+
+
+def slip_rows(system: System, params: Params, t, q: Array, size: int) -> tuple[tuple[Rows, ...], Array]:
+    """The rows S of the slip velocities at (t, q), (c, d) for each of the k directions, and their drift (c, k).
+
+    As `slips`, but sparse where the system brings its own rows: `normals` and `tangents` then go together.
+    """
+    if system.tangents is None:
+        slip = slips(system, params, t, q, size)
+        return tuple(slip.tangents[:, k] for k in range(slip.tangents.shape[1])), slip.drift
+    assert system.slip is not None
+    t = jnp.asarray(t, q.dtype)
+    return system.tangents(t, q, params), system.slip(t, q, jnp.zeros(size, q.dtype), params)
+
+
+def friction_coefficients(system: System, params: Params, count: int, dtype, before: Array | None = None) -> Array:
+    """(c,) mu of contacts that last, or in an impact before which the gap velocities are these (c,) [m/s]."""
+    mu = stated_friction(system, params, count, dtype, before)
+    return jnp.where(mu < 0, 0.0, mu) if system.friction_by_speed else mu
+
+
+def stated_friction(system: System, params: Params, count: int, dtype, before: Array | None = None) -> Array:
+    """(c,) mu as `friction_coefficients`, as the system states it: negative perhaps."""
+    if not system.friction_by_speed:
+        return _each(system.friction, params, count, dtype)
+    assert system.friction is not None
+    speed = approach(jnp.zeros(count, dtype) if before is None else before)
+    return jnp.broadcast_to(jnp.asarray(system.friction(params, speed), dtype), (count,))
+
+
+def friction_status(system: System, params: Params, before: Array, taking_part: Array) -> Array:
+    """() OK, or NO_FRICTION where a law is negative at the speed of a contact (c,) that takes part in an impact."""
+    if not system.friction_by_speed:
+        return jnp.zeros((), jnp.int32)
+    mu = stated_friction(system, params, before.size, before.dtype, before)
+    lawful = jnp.all(~taking_part | (mu >= 0))
+    return jnp.where(lawful, Status.OK, Status.NO_FRICTION).astype(jnp.int32)
+
+
+def tangential_restitutions(system: System, params: Params, count: int, dtype) -> Array:
+    """(c,) e_t."""
+    return _each(system.tangential_restitution, params, count, dtype)
+
+
+def tangential_compliances(system: System, params: Params, count: int, dtype) -> Array:
+    """(c,) eta^2 = k_n / k_t, 0 where contacts do not spring sideways."""
+    return _each(system.tangential_compliance, params, count, dtype)
+
+
+def _each(function, params, count, dtype):
+    value = jnp.zeros((), dtype) if function is None else jnp.asarray(function(params), dtype)
+    return jnp.broadcast_to(value, (count,))
+
+
+def taken(numbers: Array) -> Array:
+    """(c,) bool, which places of a list hold a contact."""
+    return numbers < jnp.iinfo(numbers.dtype).max
+
+
+def carried_over(values: Array, earlier: Array, numbers: Array) -> Array:
+    """(c,) values of the contacts numbered `earlier`, put where the same contacts are in `numbers`; elsewhere zero.
+
+    Example:
+        >>> import jax
+        >>> jax.jit(carried_over)(jnp.array([1.0, 2.0, 3.0]), jnp.array([2, 5, 7]), jnp.array([5, 6, 7])).tolist()
+        [2.0, 0.0, 3.0]
+    """
+    place = jnp.minimum(jnp.searchsorted(earlier, numbers), earlier.size - 1)
+    return jnp.where(taken(numbers) & (earlier[place] == numbers), values[place], 0)

@@ -44,12 +44,12 @@ import numpy as np
 from measuring import installed, options, picture
 
 import diffcontact as dc
-from diffcontact.friction import slip_rows
-from diffcontact.neighbours import taken, with_room
 from diffcontact.qp.friction.law import natural_map
 from diffcontact.qp.rows import product, squares, transposed_product
+from diffcontact.simulate import with_room
 from diffcontact.status import Status
 from diffcontact.stepping import initial_state, one_step
+from diffcontact.system import slip_rows, taken
 
 jax.config.update("jax_enable_x64", True)
 

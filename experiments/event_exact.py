@@ -23,7 +23,8 @@ from scipy.integrate import solve_ivp
 
 import diffcontact as dc
 from diffcontact.numerics.mass import solve
-from diffcontact.system import acceleration, contacts, gap_acceleration
+from diffcontact.schemes.event_timed.contacts import bends
+from diffcontact.system import acceleration, contacts
 
 FREE = -1
 
@@ -63,7 +64,8 @@ class _Model:
             return free, jnp.ones(())
         row = contacts(self.system, params, t, q).normals[held]
         push = solve(self.system.mass(q, params), row)
-        multiplier = -gap_acceleration(self.system, params, t, q, u, free)[held] / (row @ push)
+        opening = row @ free + bends(self.system, params, t, q, u)[held, 0]
+        multiplier = -opening / (row @ push)
         return free + multiplier * push, multiplier
 
     def flow(self, held, t, x, theta):

@@ -9,8 +9,9 @@ import pytest
 from jax import Array
 
 import diffcontact as dc
-from diffcontact.neighbours import ENLARGEMENTS, AllContacts, carried_over, taken, with_room
+from diffcontact.simulate import ENLARGEMENTS, with_room
 from diffcontact.status import Status
+from diffcontact.system import AllContacts, carried_over, taken
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from diffcontact.arguments import count, placed
 from diffcontact.certify.course import course
 from diffcontact.certify.grips import grips, slides
 from diffcontact.certify.sides import differing
-from diffcontact.certify.singularity import Finding, Singularity
+from diffcontact.certify.singularity import WORST, Finding, Singularity
 from diffcontact.certify.strikes import kinks, meetings, slow_strikes
 from diffcontact.certify.touches import passes, stayed, unloaded
 from diffcontact.numerics.matmul_precision import full_precision_matmul
@@ -83,7 +83,7 @@ class Certificate:
         if any(finding.singularity.one_sided for finding in self.findings):
             named = ", ".join(self.differing[:_NAMED]) + (", ..." if len(self.differing) > _NAMED else "")
             lines.append(f"one-sided derivatives of the last state differ by {named or 'no parameter'}")
-        for kind in _WORST:
+        for kind in WORST:
             alike = [finding for finding in self.findings if finding.singularity == kind and kind.harmless]
             more = f" (and {len(alike) - 1} more)" if len(alike) > 1 else ""
             lines += [f"{finding}{more}" for finding in alike[:1]]
@@ -178,7 +178,9 @@ def certify(
         if getattr(system, name) is not None:
             raise ValueError(f"certify: expected a System without {name}=..., of whose events it knows nothing")
     percussions = count("percussions", percussions, 1)
-    _require_share(change)
+    # Of a change that is no number no check would find anything.
+    if np.shape(change) or np.asarray(change).dtype.kind not in "iuf" or not 0 < change < 1:
+        raise ValueError(f"change={change!r}: expected a number between 0 and 1")
     if any(isinstance(leaf, Tracer) for leaf in (jnp.zeros(()), *jax.tree.leaves((params, q0, u0, times, breaks)))):
         raise ValueError("certify works outside transformations only (jit, vmap, grad): there values are known")
     found = None
@@ -206,43 +208,17 @@ def certify(
     begin, end = way.begin.t[0], way.end.t[-1]
     for k in np.flatnonzero(end - impacts.time <= change**2 * (end - begin)):
         singularities.append((Singularity.AT_THE_END, float(impacts.time[k]), int(impacts.contact[k])))
-    if impacts.count == percussions:
+    if way.count == percussions:
         singularities.append((Singularity.UNRESOLVED, float(impacts.time[-1]), int(impacts.contact[-1])))
     # The worst first where there are several at one time.
-    singularities = sorted(dict.fromkeys(singularities), key=lambda one: (one[1], _WORST.index(one[0]), one[2]))
+    singularities = sorted(dict.fromkeys(singularities), key=lambda one: (one[1], WORST.index(one[0]), one[2]))
     findings = tuple(Finding(*one, way.names[one[2]]) for one in singularities)
     sides = partial(differing, system, params, np.asarray(run.q)[0], np.asarray(run.u)[0], run.t, scheme, breaks)
     return Certificate(_at(run, times), findings, sides)
 
 
-def _require_share(change) -> None:
-    """Of a change that is no number no check would find anything."""
-    value = np.asarray(change)
-    if value.shape or value.dtype.kind not in "iuf" or not 0 < value < 1:
-        raise ValueError(f"change={change!r}: expected a number between 0 and 1")
-
-
 # So many findings are printed, and so many parameters.
 _SHOWN, _NAMED = 5, 12
-_WORST = [
-    Singularity.SIMULTANEOUS,
-    Singularity.UNLOADED,
-    Singularity.GRAZING,
-    Singularity.UNDETERMINED,
-    Singularity.CONE_EDGE,
-    Singularity.SLIP_GRAZES,
-    Singularity.THRESHOLD,
-    Singularity.KINK,
-    Singularity.ZENO_END,
-    Singularity.SLOW,
-    Singularity.AT_THE_END,
-    Singularity.UNRESOLVED,
-    Singularity.GRIPPED,
-    Singularity.NOT_UNIQUE,
-    Singularity.STAYED,
-]
-
-
 # Steps beyond that are not looked at one by one.
 _MOST_STEPS = 20_000
 

@@ -21,17 +21,15 @@ def grips(course: Course, change: float) -> list[Found]:
     impacts, system = course.impacts, course.system
     if not system.rubs:
         return []
-    frictions, (_, e_t) = course.struck_friction(impacts.before), course.friction
-    found = []
-    for k in range(impacts.count):
-        mu = frictions[k]
-        slip = course.slips(impacts.time[k], impacts.q[k])
-        before, after = (np.asarray(slip.velocity(u)) for u in (impacts.u[k], impacts.u[k] + impacts.jump[k]))
-        turned = np.where(impacts.soft[k], 0.0, e_t)[:, None] * before
+    law, found = course.law(impacts.before), []
+    for k in range(course.count):
+        mu, place = law.mu[k], course.place(impacts.time[k], impacts.q[k])
+        before, after = (place.velocity(u)[:, 1:] for u in (impacts.u[k], impacts.u[k] + impacts.jump[k]))
+        turned = np.where(impacts.soft[k], 0.0, law.e_t[k])[:, None] * before
         slipped, kept, used = (np.linalg.norm(x, axis=1) for x in (before, after + turned, impacts.friction[k]))
-        tangents = np.asarray(slip.tangents)
+        tangents = place.rows[:, 1:]
         # Of one contact's directions alike: those of a ball.
-        mobility = np.max(np.sum(tangents * np.linalg.solve(course.mass(impacts.q[k]), tangents.mT).mT, axis=2), axis=1)
+        mobility = np.max(np.sum(tangents * np.linalg.solve(place.mass, tangents.mT).mT, axis=2), axis=1)
         most = mu * impacts.impulse[k] * mobility
         unused = np.maximum(most - used * mobility, 0.0)
         took_part = impacts.impulse[k] > np.finfo(kept.dtype).eps ** 0.5 * np.max(impacts.impulse[k])
@@ -48,13 +46,13 @@ def slides(course: Course, change: float) -> list[Found]:
     """Slips that come close to zero and do not end, or end with a vanishing rate; loads that are shared freely."""
     if not course.system.rubs:
         return []
-    begin, end = (course.support(x) for x in (course.begin, course.end))
+    begin, end = course.resting(course.begin), course.resting(course.end)
     return [*_grazing_slips(course, begin, end, change), *_shared(course, begin, end)]
 
 
 def _grazing_slips(course: Course, begin: Support, end: Support, change: float) -> list[Found]:
-    lengths, still = course.end.t - course.begin.t, course.still
-    held = (begin.load > 0) & (end.load > 0) & (course.friction[0] > 0)
+    lengths, still = course.end.t - course.begin.t, course.rounding[1]
+    held = (begin.load > 0) & (end.load > 0) & (course.lasting.mu > 0)
     first, last = (np.linalg.norm(x.slip, axis=2) for x in (begin, end))
     fastest = np.max(np.where(held, np.maximum(first, last), 0.0), axis=0, initial=0.0)
     found = []

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
+
+from diffcontact.certify.support import nonnegative
 
 # More impacts than that between contacts that are all but closed do not come to an end.
 _MOST = 200
@@ -116,7 +117,7 @@ def _computed(meeting: Meeting, displaced):
 
 def _neighbour(meeting: Meeting, displaced):
     """Displacement (d,) and velocity (d,) left behind by a displaced motion; None where it does not come to an end."""
-    u, coupling = meeting.before, _coupling(meeting)
+    u, coupling = meeting.before, coupled(meeting.normals, meeting.mass)
     speeds = meeting.velocity(u)
     slow = _ROUNDING * np.max(np.abs(speeds))
     begin = -2 * np.max(np.abs(meeting.normals @ displaced)) / np.min(-speeds[speeds < -slow])
@@ -136,14 +137,17 @@ def _neighbour(meeting: Meeting, displaced):
 
 
 def _impact(meeting: Meeting, u, taking_part):
-    """(d,) velocity after an impact of these contacts: the law of `schemes.event_timed.percussion`."""
+    """(d,) velocity after an impact of these contacts by Newton's law.
+
+    The record of a run knows the impacts that happened; these are those of neighbours, thousands of them.
+    """
     normals, speeds = meeting.normals[taking_part], meeting.velocity(u)
     e, before = meeting.restitution(speeds)[taking_part], speeds[taking_part]
     inverse = np.linalg.solve(meeting.mass, normals.T)
     delassus = normals @ inverse
 
     def strike(e):
-        impulse = _nonnegative(delassus, (1 + e) * before)
+        impulse = nonnegative(delassus, (1 + e) * before)
         return impulse, impulse @ (before + before + delassus @ impulse) / 2
 
     impulse, gain = strike(e)
@@ -153,18 +157,13 @@ def _impact(meeting: Meeting, u, taking_part):
     return u + inverse @ impulse
 
 
-def _nonnegative(matrix, offset):
-    """argmin_x 1/2 x^T A x + b^T x over x >= 0, for A (k, k) that may be singular."""
-    ridge = 1e-13 * np.trace(matrix) * np.eye(len(matrix))
-    upper = np.linalg.cholesky(matrix + ridge).T
-    return nnls(upper, -np.linalg.solve(upper.T, offset))[0]
-
-
-def _coupling(meeting: Meeting):
-    """(m, m) bool: which contacts feel each other's impulses."""
-    delassus = meeting.normals @ np.linalg.solve(meeting.mass, meeting.normals.T)
-    size = np.sqrt(np.diagonal(delassus))
-    return np.abs(delassus) > _ROUNDING * size[:, None] * size[None, :]
+def coupled(rows, mass) -> np.ndarray:
+    """(m, m) bool: which contacts, with rows (m, d) or several each (m, r, d), feel each other's impulses."""
+    count, flat = len(rows), rows.reshape(-1, rows.shape[-1])
+    delassus = flat @ np.linalg.solve(mass, flat.T)
+    size = np.sqrt(np.maximum(np.diagonal(delassus), 0.0))
+    acts = np.abs(delassus) > _ROUNDING * size[:, None] * size[None, :]
+    return np.any(acts.reshape(count, -1, count, flat.shape[0] // count), axis=(1, 3))
 
 
 def reached(coupling, start: int) -> np.ndarray:

@@ -37,12 +37,11 @@ def differing(system: Any, params: Any, q0, u0, times, scheme, breaks) -> tuple[
     """
     known = [name for name in params if name not in ("q0", "u0")] if isinstance(params, dict) else ["params"]
     start = gather(params, q0, u0, names(params, [*known, "q0", "u0"]))
-    at, unravel = ravel_pytree(start)
+    at = np.asarray(ravel_pytree(start)[0])
     eps = float(jnp.finfo(at.dtype).eps)
-    steps = eps**_WIDTH * np.where(np.asarray(at) == 0, 1.0, np.abs(at))
+    steps = eps**_WIDTH * np.where(at == 0, 1.0, np.abs(at))
     moves = np.concatenate([np.zeros((1, at.size)), np.diag(steps), -np.diag(steps)])
-    batch = jax.vmap(unravel)(jnp.asarray(np.asarray(at) + moves, at.dtype))
-    ends, status, largest = jax.tree.map(np.asarray, _ends(system, params, q0, u0, batch, times, scheme, breaks))
+    ends, status, largest = moved_ends(system, params, q0, u0, start, moves, times, scheme, breaks=breaks)
     here, above, below = ends[0], *np.split(ends[1:], 2)
     outside = np.isin(status, (Status.BAD_INPUT, Status.BAD_RESTITUTION, Status.BAD_MASS))[1:].reshape(2, -1)
     overlaps = ((status == Status.OVERLAP) & (status[0] != Status.OVERLAP))[1:].reshape(2, -1)
@@ -55,12 +54,18 @@ def differing(system: Any, params: Any, q0, u0, times, scheme, breaks) -> tuple[
     return tuple(name for name, one in zip(entries(start), differs & ~np.any(outside, axis=0), strict=True) if one)
 
 
-@partial(jit_fast_compile, static=("system", "scheme"))
-def _ends(system, params, q0, u0, batch, times, scheme, breaks):
-    """Of each lane the state at the end (n + d,), the status, and the largest values on the way (n + d,)."""
+def moved_ends(system, params, q0, u0, start: dict, moves, times, scheme, substeps: int = 1, breaks=None) -> Any:
+    """Simulate with the values `start` moved by each row of moves (m, p): states at the end, status, largest values."""
+    at, unravel = ravel_pytree(start)
+    batch = jax.vmap(unravel)(jnp.asarray(np.asarray(at) + moves, at.dtype))
+    return jax.tree.map(np.asarray, _ends(system, params, q0, u0, batch, times, scheme, substeps, breaks))
 
+
+@partial(jit_fast_compile, static=("system", "scheme", "substeps"))
+def _ends(system, params, q0, u0, batch, times, scheme, substeps, breaks):
     def run(moved):
-        end = simulate(system, *put(params, q0, u0, moved), times, scheme=scheme, breaks=breaks)
+        at = put(params, q0, u0, moved)
+        end = simulate(system, *at, times, scheme=scheme, substeps=substeps, breaks=breaks)
         states = jnp.concatenate([end.q, end.u], axis=1)
         return states[-1], end.status, jnp.max(jnp.abs(states), axis=0)
 

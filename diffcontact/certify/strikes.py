@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from diffcontact.certify.course import Course
-from diffcontact.certify.order import Meeting, order_matters, reached
+from diffcontact.certify.order import Meeting, coupled, order_matters, reached
 from diffcontact.certify.singularity import Singularity
 from diffcontact.certify.touches import Found, held, settled
 
@@ -18,10 +18,10 @@ def slow_strikes(course: Course, change: float) -> list[Found]:
     impacts = course.impacts
     closing = impacts.before < -course.rounding[1]
     struck = closing & (impacts.impulse > 0)
-    restitution = course.restitution(impacts.before)
+    restitution = course.law(impacts.before).e
     rebound = -restitution * impacts.before
     found = []
-    for k in range(impacts.count):
+    for k in range(course.count):
         contact, time = int(impacts.contact[k]), float(impacts.time[k])
         for i in np.flatnonzero(struck[k] & impacts.soft[k]):
             singularity = Singularity.ZENO_END if _continues(course, k, int(i)) else Singularity.SLOW
@@ -45,15 +45,11 @@ def kinks(course: Course, change: float) -> list[Found]:
     impacts, system = course.impacts, course.system
     struck = (impacts.before < -course.rounding[1]) & (impacts.impulse > 0)
 
-    def bent(law) -> np.ndarray:
-        below, at, above = (law(impacts.before * factor) for factor in (1 - change, 1.0, 1 + change))
-        return np.abs(below - 2 * at + above) > _STRAIGHT * change
-
-    found = np.zeros_like(struck)
-    if system.speed_dependent:
-        found |= struck & ~impacts.soft & bent(course.restitution)
-    if system.friction_by_speed:
-        found |= struck & bent(course.struck_friction)
+    if not (system.speed_dependent or system.friction_by_speed):
+        return []
+    below, at, above = (course.law(impacts.before * factor) for factor in (1 - change, 1.0, 1 + change))
+    e, mu = (np.abs(getattr(below, x) - 2 * getattr(at, x) + getattr(above, x)) for x in ("e", "mu"))
+    found = struck & ((~impacts.soft & (e > _STRAIGHT * change)) | (mu > _STRAIGHT * change))
     return [(Singularity.KINK, float(impacts.time[k]), int(i)) for k, i in np.argwhere(found)]
 
 
@@ -72,13 +68,13 @@ def meetings(course: Course, change: float) -> list[Found]:
     impacts = course.impacts
     near = change**2 * course.length
     found, k = [], 0
-    while k < impacts.count:
+    while k < course.count:
         last = k + 1
         window = change**2 * (course.end.t[-1] - course.begin.t[0])
-        while last < impacts.count and impacts.time[last] - impacts.time[last - 1] <= window:
+        while last < course.count and impacts.time[last] - impacts.time[last - 1] <= window:
             last += 1
         cluster = np.arange(k, last)
-        closed = impacts.gaps[k] <= max(near, course.rounding[0])
+        closed = course.gaps[k] <= max(near, course.rounding[0])
         closed[impacts.contact[cluster]] = True
         if np.sum(closed) > 1:
             found += _meeting(course, cluster, np.flatnonzero(closed))
@@ -89,13 +85,9 @@ def meetings(course: Course, change: float) -> list[Found]:
 def _meeting(course: Course, cluster, closed) -> list[Found]:
     """The singularities about the impacts of a cluster among the closed contacts."""
     impacts, first = course.impacts, int(cluster[0])
-    here, mass = course.contacts(impacts.time[first], impacts.q[first]), course.mass(impacts.q[first])
-    normals = here.normals[closed]
-    rubs = course.friction[0][closed] > 0
-    coupling = _coupled(normals, mass)
-    if np.any(rubs):
-        tangents = np.asarray(course.slips(impacts.time[first], impacts.q[first]).tangents)[closed]
-        coupling = _coupled(np.concatenate([normals[:, None], tangents * rubs[:, None, None]], axis=1), mass)
+    here, rubs = course.place(impacts.time[first], impacts.q[first]), course.lasting.mu[closed] > 0
+    rows, drift, mass = here.rows[closed], here.drift[closed, 0], here.mass
+    coupling = coupled(np.concatenate([rows[:, :1], rows[:, 1:] * rubs[:, None, None]], axis=1), mass)
     stays, settles = held(course, first)[closed], settled(course, int(cluster[-1]))[closed]
     done, found = np.zeros(closed.size, bool), []
     soft = np.any(impacts.soft[cluster], axis=0)[closed]
@@ -108,8 +100,8 @@ def _meeting(course: Course, cluster, closed) -> list[Found]:
         members = closed[group]
         mine = [j for j in cluster if impacts.contact[j] in members]
         meeting = Meeting(
-            normals[group],
-            here.drift[members],
+            rows[group, 0],
+            drift[group],
             mass,
             _restitution_among(course, members, soft[group]),
             stays[group],
@@ -130,15 +122,6 @@ def _restitution_among(course: Course, members, soft):
     def restitution(before: np.ndarray) -> np.ndarray:
         wide = np.zeros(course.begin.gap.shape[1], course.begin.q.dtype)
         wide[members] = before
-        return np.where(soft, 0.0, course.restitution(wide)[members])
+        return np.where(soft, 0.0, course.law(wide).e[members])
 
     return restitution
-
-
-def _coupled(rows, mass) -> np.ndarray:
-    """(m, m) bool: which contacts, with rows (m, d) or several each (m, r, d), feel each other's impulses."""
-    count, flat = len(rows), rows.reshape(-1, rows.shape[-1])
-    delassus = flat @ np.linalg.solve(mass, flat.T)
-    size = np.sqrt(np.maximum(np.diagonal(delassus), 0.0))
-    acts = np.abs(delassus) > 1e-9 * size[:, None] * size[None, :]
-    return np.any(acts.reshape(count, -1, count, flat.shape[0] // count), axis=(1, 3))

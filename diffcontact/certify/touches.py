@@ -133,7 +133,7 @@ def unloaded(course: Course) -> list[Found]:
         return []
     # What is looked at is a sample where there is much; its size is fixed, so that it compiles once.
     pieces = pieces[np.linspace(0, pieces.size - 1, _SUSPECTS).astype(int)]
-    reactions, openings = course.reactions(begin.t[pieces], begin.q[pieces], begin.u[pieces], rests[pieces])
+    reactions, openings, *_ = course.support(begin.t[pieces], begin.q[pieces], begin.u[pieces], rests[pieces])
     still = np.finfo(reactions.dtype).eps ** 0.5
     size = np.max(np.abs(openings), initial=0.0) + np.max(np.abs(begin.rate)) / np.max(end.t - begin.t)
     idle = rests[pieces] & ~_stuck(course, begin.t[pieces])
@@ -154,10 +154,10 @@ def stayed(course: Course) -> list[Found]:
     a load presses them together such a gap closes at once.
     """
     impacts, (closed, slow) = course.impacts, course.rounding
-    dead = course.restitution(impacts.before) == 0
+    dead = course.law(impacts.before).e == 0
     found = []
-    for k in range(impacts.count if np.any(dead) else 0):
-        rests = (impacts.gaps[k] <= closed) & (np.abs(impacts.before[k]) <= slow)
+    for k in range(course.count if np.any(dead) else 0):
+        rests = (course.gaps[k] <= closed) & (np.abs(impacts.before[k]) <= slow)
         again = rests & (impacts.impulse[k] > 0) & _stuck(course, _before(impacts.time[k]), dead)[0]
         if np.any(again):
             again &= ~_loaded(course, k, impacts.u[k], rests)
@@ -170,7 +170,7 @@ def _stuck(course: Course, times, those=True) -> np.ndarray:
     impacts, (_, slow) = course.impacts, course.rounding
     stuck = np.zeros((len(times), course.begin.gap.shape[1]), bool)
     rested = (np.abs(impacts.after) <= slow) & those
-    for k in range(impacts.count):
+    for k in range(course.count):
         struck = impacts.impulse[k] > 0
         stuck[np.ix_(times >= impacts.time[k], struck)] = rested[k, struck]
     return stuck
@@ -187,7 +187,7 @@ def held(course: Course, k: int) -> np.ndarray:
     """
     impacts, (closed, slow) = course.impacts, course.rounding
     time = impacts.time[k]
-    rests = (impacts.gaps[k] <= closed) & (np.abs(impacts.before[k]) <= slow)
+    rests = (course.gaps[k] <= closed) & (np.abs(impacts.before[k]) <= slow)
     if time <= course.begin.t[0] or not np.any(rests):
         return rests & False
     stuck = _stuck(course, _before(time))[0]
@@ -197,7 +197,7 @@ def held(course: Course, k: int) -> np.ndarray:
 def settled(course: Course, k: int) -> np.ndarray:
     """(c,) contacts that rest under a load after impact k."""
     impacts, (closed, slow) = course.impacts, course.rounding
-    rests = (impacts.gaps[k] <= closed) & (np.abs(impacts.after[k]) <= slow)
+    rests = (course.gaps[k] <= closed) & (np.abs(impacts.after[k]) <= slow)
     return rests & _loaded(course, k, impacts.u[k] + impacts.jump[k], rests)
 
 
@@ -205,13 +205,13 @@ def _loaded(course: Course, k: int, u, rests) -> np.ndarray:
     if not np.any(rests):
         return rests
     at = course.impacts.time[k], course.impacts.q[k], u, rests
-    reactions = course.reactions(*(x[None] for x in at))[0][0]
+    reactions = course.support(*(x[None] for x in at)).load[0]
     return reactions > course.least_reaction(reactions)
 
 
 def _redundant(course: Course, piece: int, contact: int, loaded) -> bool:
     """Whether other contacts that carry load hold this one, too: the fourth leg of a table."""
-    normals = course.contacts(course.begin.t[piece], course.begin.q[piece]).normals
+    normals = course.place(course.begin.t[piece], course.begin.q[piece]).rows[:, 0]
     rows = normals[loaded].T
     if not rows.size:
         return False

@@ -14,11 +14,11 @@ from jax import Array
 from numpy.typing import NDArray
 
 from diffcontact.drawing import Coordinate, Draw, Drawing, drawing_of
-from diffcontact.friction import friction_coefficients
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import Channel, Event, Report, RunView
 from diffcontact.report.course import Course, course, thinned
 from diffcontact.report.motion import Motion, motion
+from diffcontact.system import friction_coefficients
 
 # Lines between the rows that are kept leave the course by this part of a coordinate's range at most.
 FINE = 5e-5

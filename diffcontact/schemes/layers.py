@@ -30,13 +30,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.friction import friction_coefficients
 from diffcontact.numerics.mass import solve
 from diffcontact.schemes.event_timed.contacts import Place, reach
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.scheme import Info
 from diffcontact.status import Status, first
-from diffcontact.system import Params, System, advanced
+from diffcontact.system import Params, System, advanced, friction_coefficients
 
 
 @dataclass(frozen=True)

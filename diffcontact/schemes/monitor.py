@@ -300,8 +300,8 @@ def obstacles_hide(
 ) -> Array:
     """() whether the way of a step goes through an obstacle.
 
-    A washboard whose waves are as long as the way is flat to a scheme that knows tangents. What is narrower than a tenth
-    of the way, or shallower than 1/32 of it, may be missed. All gaps are those at one time, t + h.
+    A washboard whose waves are as long as the way is flat to a scheme that knows tangents. What is narrower than a
+    tenth of the way, or shallower than 1/32 of it, may be missed. All gaps are those at one time, t + h.
 
     Args:
         place: share of the way, 0 to 1 -> (n,) the place there [m].
@@ -379,9 +379,9 @@ def inelastic_status(system: System, params) -> Array:
 def passage_status(system: System, params, t, h, mass, q: Array, after: Array, impulse: Array) -> Array:
     """() OK, or TOO_COARSE where a step passed through a body: a gap closes first, then opens.
 
-    Such a gap is looked at where its two tangents meet, the bottom of a gap that is convex along the way. A contact that
-    is approached at less than 1/32 rad, or with that share of its own motion, is grazed. Of one that acts, or is closed
-    before or after, as of a body that slides round another, the normal must turn by more than 1/4, too.
+    Such a gap is looked at where its two tangents meet, the bottom of a gap that is convex along the way. A contact
+    that is approached at less than 1/32 rad, or with that share of its own motion, is grazed. Of one that acts, or is
+    closed before or after, as of a body that slides round another, the normal must turn by more than 1/4, too.
     """
     way, rounding = (after - q) / h, jnp.finfo(q.dtype).eps ** 0.75 * jnp.max(jnp.abs(q))
     (first_gap, first_rate), (last_gap, last_rate) = (

@@ -12,15 +12,13 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from diffcontact import qp
-from diffcontact.friction import friction_coefficients, slip_rows
-from diffcontact.neighbours import carried_over, taken
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.qp.rows import NONE, Rows, dense, transposed_product
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.monitor import curvature_status, inelastic_status
 from diffcontact.schemes.scheme import Info, Scheme, State
 from diffcontact.status import first
-from diffcontact.system import advanced, rate
+from diffcontact.system import advanced, carried_over, friction_coefficients, rate, slip_rows, taken
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "numbers", "multipliers", "friction"], meta_fields=[])
@@ -117,8 +115,8 @@ class VelocityProjection(Scheme):
     for growing ones, 62 % for a ball that a moving wall strikes (`experiments/convergence.py`). The step that sees
     the impact is an integer and does not move with the parameters. Use EventTimed where derivatives matter.
 
-    A restitution above 0, or a tangential one, is refused by `simulate`; inside transformations it is taken as 0 and the
-    status is RESTITUTION_IGNORED. For bounces take ElasticProjection or EventTimed.
+    A restitution above 0, or a tangential one, is taken as 0 inside transformations, and the status is
+    RESTITUTION_IGNORED; outside `simulate` refuses the former. For bounces take ElasticProjection or EventTimed.
 
     Args:
         iterate: whether friction obeys Coulomb's law; False: the convex scheme.

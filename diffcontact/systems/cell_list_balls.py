@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.mapped_output import core
+from diffcontact.inputs import core
 from diffcontact.qp.rows import NONE, BodyRows
 from diffcontact.status import Status, first
 from diffcontact.system import System, approach

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact.neighbours import taken
 from diffcontact.qp.rows import NONE
+from diffcontact.system import taken
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["numbers", "full"], meta_fields=["count", "fixed", "walls"])

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.mapped_output import core
+from diffcontact.inputs import core
 from diffcontact.qp.rows import NONE, BodyRows, Rows
 from diffcontact.system import System
 from diffcontact.systems.surroundings import Surroundings, param, shaped, unit

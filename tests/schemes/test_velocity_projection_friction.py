@@ -7,9 +7,8 @@ import pytest
 from friction_problems import residual
 
 import diffcontact as dc
-from diffcontact.friction import slips
 from diffcontact.schemes.velocity_projection import rubbed_many
-from diffcontact.system import contacts
+from diffcontact.system import contacts, slips
 
 pytestmark = pytest.mark.full
 

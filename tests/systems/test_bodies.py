@@ -9,8 +9,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact import shapes
-from diffcontact.inputs import require_shapes
-from diffcontact.requirements import require_values
+from diffcontact.inputs import require_shapes, require_values
 from diffcontact.system import acceleration, contacts, rate
 from diffcontact.systems import poses
 

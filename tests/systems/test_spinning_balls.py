@@ -9,12 +9,10 @@ import pytest
 
 import diffcontact as dc
 from diffcontact import qp
-from diffcontact.friction import slip_rows, slips
-from diffcontact.inputs import _require_rows, require_shapes
+from diffcontact.inputs import _require_rows, require_shapes, require_values
 from diffcontact.qp.rows import dense as spread_out
-from diffcontact.requirements import require_values
 from diffcontact.status import Status
-from diffcontact.system import contacts
+from diffcontact.system import contacts, slip_rows, slips
 from diffcontact.systems.spin import _POLE, dexpinv, tangents, turned, turning
 
 COUNT = 4

@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.friction import friction_coefficients, tangential_compliances, tangential_restitutions
 from diffcontact.numerics import mass as mass_matrix
-from diffcontact.system import contacts, rate
+from diffcontact.system import contacts, friction_coefficients, rate, tangential_compliances, tangential_restitutions
 
 
 class Place(NamedTuple):

@@ -13,7 +13,6 @@ from jax import Array, lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
-from diffcontact.friction import friction_status
 from diffcontact.numerics.batching import computed_again, entangled, where_wanted
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.numerics.one_kernel import in_one_kernel
@@ -43,7 +42,7 @@ from diffcontact.schemes.line import LineState, Within, advance, begin
 from diffcontact.schemes.monitor import Truncation
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first
-from diffcontact.system import System, acceleration, rate
+from diffcontact.system import System, acceleration, friction_status, rate
 
 RECORD = "events of a step"
 # The kinds of events: a gap closes; a load vanishes; a slip comes to its end, or friction reaches its bound.
