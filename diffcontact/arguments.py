@@ -17,7 +17,7 @@ _AWAY = 100
 
 
 def real_arrays(**values: Any) -> tuple[Array, ...]:
-    """The arguments by these names as arrays of one precision, float32 or float64.
+    """Convert the arguments by these names to arrays of one precision, float32 or float64.
 
     Raises:
         ValueError: for what is not real numbers, and for half precision.
@@ -33,6 +33,53 @@ def real_arrays(**values: Any) -> tuple[Array, ...]:
     arrays = [_real(name, value) for name, value in values.items()]
     dtype = jnp.result_type(float, *arrays)
     return tuple(placed(array, dtype) for array in arrays)
+
+
+def _real(name, value):
+    if isinstance(value, bool | int | float):
+        # Takes the precision of the other arguments.
+        return value
+    try:
+        array = placed(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: expected real numbers, got {reprlib.repr(value)}") from error
+    if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4:
+        raise ValueError(f"{name}: expected float32 or float64, got {array.dtype}")
+    require_real(name, array.dtype)
+    return array
+
+
+def placed(value: Any, dtype: Any = None) -> Array:
+    """Convert to an array of JAX's; `jnp.asarray` compiles a program for each shape, and this compiles none."""
+    if isinstance(value, Tracer) or (isinstance(value, Array) and dtype in (None, value.dtype)):
+        return value if dtype is None else jnp.asarray(value, dtype)
+    try:
+        array = np.asarray(value, dtype)
+        # Of an array in double precision that was traced before, single precision would get the 64 bits (jax 0.10.1).
+        return jax.device_put(np.asarray(array, jax.dtypes.canonicalize_dtype(array.dtype)))
+    except (TypeError, jax.errors.TracerArrayConversionError):
+        # A list that holds traced values.
+        return jnp.asarray(value, dtype)
+
+
+def numbers(value: Any) -> NDArray:
+    """Convert to an array of floats, with NaN for what is masked.
+
+    Raises:
+        TypeError, ValueError: for what is no numbers, dates and durations among it: they have a unit of their own.
+    """
+    kind = getattr(value, "dtype", None)
+    if kind is not None and np.dtype(kind).kind in "mM":
+        raise TypeError(f"expected numbers, got {kind}")
+    if isinstance(value, np.ma.MaskedArray):
+        return np.ma.filled(value.astype(float), np.nan)
+    return np.array(value, float)
+
+
+def require_real(name: str, dtype: Any) -> None:
+    """Refuse a dtype of other than real numbers."""
+    if not (jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)):
+        raise ValueError(f"{name}: expected real numbers, got {dtype}")
 
 
 def require_shapes(**expected: tuple[Any, tuple[int, ...], str]) -> None:
@@ -52,67 +99,10 @@ def require_shapes(**expected: tuple[Any, tuple[int, ...], str]) -> None:
             raise ValueError(f"{name} has the shape {jnp.shape(value)}; expected {shape}, {meaning}")
 
 
-def placed(value: Any, dtype: Any = None) -> Array:
-    """A value as an array of JAX's; `jnp.asarray` compiles a program for each shape, and this compiles none.
-
-    Example:
-        >>> placed([1, 2], float).tolist()
-        [1.0, 2.0]
-    """
-    if isinstance(value, Tracer) or (isinstance(value, Array) and dtype in (None, value.dtype)):
-        return value if dtype is None else jnp.asarray(value, dtype)
-    try:
-        array = np.asarray(value, dtype)
-        # Of an array in double precision that was traced before, single precision would get the 64 bits (jax 0.10.1).
-        return jax.device_put(np.asarray(array, jax.dtypes.canonicalize_dtype(array.dtype)))
-    except (TypeError, jax.errors.TracerArrayConversionError):
-        # A list that holds traced values.
-        return jnp.asarray(value, dtype)
-
-
-def numbers(value: Any) -> NDArray:
-    """An array of floats, with NaN for what is masked.
-
-    Raises:
-        TypeError, ValueError: for what is no numbers, dates and durations among it: they have a unit of their own.
-
-    Example:
-        >>> numbers(np.ma.masked_array([1, 2], [False, True]))
-        array([ 1., nan])
-        >>> numbers(np.array(["2026-01-01"], "datetime64[s]"))
-        Traceback (most recent call last):
-        ...
-        TypeError: expected numbers, got datetime64[s]
-    """
-    kind = getattr(value, "dtype", None)
-    if kind is not None and np.dtype(kind).kind in "mM":
-        raise TypeError(f"expected numbers, got {kind}")
-    if isinstance(value, np.ma.MaskedArray):
-        return np.ma.filled(value.astype(float), np.nan)
-    return np.array(value, float)
-
-
-def _real(name, value):
-    if isinstance(value, bool | int | float):
-        # Takes the precision of the other arguments.
-        return value
-    try:
-        array = placed(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name}: expected real numbers, got {reprlib.repr(value)}") from error
-    if jnp.issubdtype(array.dtype, jnp.floating) and array.dtype.itemsize < 4:
-        raise ValueError(f"{name}: expected float32 or float64, got {array.dtype}")
-    require_real(name, array.dtype)
-    return array
-
-
 def require_near(name: str, times: Any, dtype: Any) -> None:
-    """Refuse times that are so far from 0, beside how long they last, that a precision rounds the motion with them.
+    """Refuse times (n,) so far from 0, beside how long they last, that a precision rounds the motion with them.
 
-    Args:
-        name: of the argument.
-        times: (n,) as they were given; an array of JAX's already is what it is, and traced values are not known.
-        dtype: what they will be.
+    Arrays of JAX's are what they are, and traced values are not known.
 
     Raises:
         ValueError: one line that says by how much.
@@ -136,21 +126,8 @@ def require_near(name: str, times: Any, dtype: Any) -> None:
         )
 
 
-def require_real(name: str, dtype: Any) -> None:
-    """Refuse a dtype of other than real numbers."""
-    if not (jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)):
-        raise ValueError(f"{name}: expected real numbers, got {dtype}")
-
-
 def require_tolerance(tolerance: Any) -> None:
-    """Refuse what is no positive number.
-
-    Example:
-        >>> require_tolerance(-1.0)
-        Traceback (most recent call last):
-        ...
-        ValueError: tolerance=-1.0: expected a positive number
-    """
+    """Refuse what is no positive number."""
     # Inside jit, too, a number is a number.
     with jax.ensure_compile_time_eval():
         (value,) = real_arrays(tolerance=tolerance)
@@ -160,14 +137,10 @@ def require_tolerance(tolerance: Any) -> None:
 
 
 def count(name: str, value: Any, least: int) -> int:
-    """`value`, an integer of any kind, as Python's.
+    """Convert an integer of any kind to Python's.
 
     Raises:
         ValueError: it is none, or below `least`.
-
-    Example:
-        >>> count("substeps", np.int64(2), 1)
-        2
     """
     if not is_count(value, least):
         raise ValueError(f"{name}={value!r}: expected an integer of at least {least}")
@@ -175,7 +148,7 @@ def count(name: str, value: Any, least: int) -> int:
 
 
 def is_count(value: Any, least: int) -> bool:
-    """Whether a value is an integer of any kind, Python's or numpy's, and not below `least`; a bool is none.
+    """Tell whether a value is an integer, Python's or numpy's, and not below `least`; a bool is none.
 
     Example:
         >>> is_count(np.int64(2), 1), is_count(0, 1), is_count(True, 1), is_count(2.0, 1)

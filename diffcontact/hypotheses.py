@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial, singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +29,6 @@ from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status
 from diffcontact.system import System, contacts
-
-_result = partial(jax.tree_util.register_dataclass, meta_fields=[])
 
 
 def active_set(system: System, params: Any, t: Any, q: Array, rho: Any = 0.0) -> Array:
@@ -51,16 +49,14 @@ def active_set(system: System, params: Any, t: Any, q: Array, rho: Any = 0.0) ->
     return system.gap(t, q, params) <= rho + rounding
 
 
-@partial(_result, data_fields=["gamma", "exists", "direction"])
-@dataclass(frozen=True)
-class ReverseTriangle:
+class ReverseTriangle(NamedTuple):
     """The reverse triangle inequality at a state.
 
     Attributes:
-        gamma: () its smallest constant, at least 1; infinite where there is none. exists: () whether there is one:
-        whether no positive combination of the active gradients vanishes. direction: (d,) unit vector along which
-        every active gap opens, <n_i, direction> >= 1 / gamma: the "good direction" of
-            S1 lemma 3.1; zero where there is none.
+        gamma: () its smallest constant, at least 1; infinite where there is none.
+        exists: () whether there is one: whether no positive combination of the active gradients vanishes.
+        direction: (d,) unit vector along which every active gap opens, <n_i, direction> >= 1 / gamma: the "good
+            direction" of S1 lemma 3.1; zero where there is none.
     """
 
     gamma: Array
@@ -137,14 +133,13 @@ def prox_regularity(system: System, params: Any, t: Any, q: Array, rho: Any = 0.
     return jnp.where(triangle.exists, radius / jnp.where(triangle.exists, triangle.gamma, 1.0), 0.0)
 
 
-@partial(_result, data_fields=["cosines", "worst", "holds"])
-@dataclass(frozen=True)
-class AngleCondition:
+class AngleCondition(NamedTuple):
     """Whether active constraints are orthogonal in the kinetic metric.
 
     Attributes:
-        cosines: (c, c) of the angles between the gradients of active constraints in M^-1; zero for others and on
-        the diagonal. worst: () the largest absolute value among them. holds: () whether all are zero to rounding.
+        cosines: (c, c) of the angles between gradients of active constraints in M^-1; zero elsewhere.
+        worst: () the largest absolute value among them.
+        holds: () whether all are zero to rounding.
     """
 
     cosines: Array
@@ -178,9 +173,7 @@ def angle_condition(system: System, params: Any, t: Any, q: Array, rho: Any = 0.
     return AngleCondition(cosines=cosines, worst=worst, holds=worst <= jnp.finfo(q.dtype).eps ** 0.75)
 
 
-@partial(_result, data_fields=["horizon", "bound"])
-@dataclass(frozen=True)
-class VelocityBound:
+class VelocityBound(NamedTuple):
     """The a-priori estimate of S4.
 
     Attributes:
@@ -316,58 +309,40 @@ def _(system: System, params, t, q, u, *, rho=0.0, duration=1.0):
     # Only a contact that is closed, not one that is nearly so, forbids a velocity (S1 eq. 7).
     closing = (gap <= rounding) & (speed < -rounding)
     fast = [f"no: gap[{i}] closes at {-speed[i]:.3g} m/s" for i in np.flatnonzero(closing)]
-    exists, holds = bool(triangle.exists), bool(angle.holds)
-    return Report(
-        (
-            ("feasible position", ", ".join(deep) or "yes"),
-            ("active contacts", " ".join(str(i) for i in np.flatnonzero(near)) or "none"),
-            ("admissible velocity", ", ".join(fast) or "yes"),
-            (
-                "reverse triangle inequality",
-                (f"gamma = {triangle.gamma:.6g}" if exists else "fails: active gradients have a vanishing combination")
-                + " (S1 A6, S2 R_rho)",
-            ),
-            ("prox-regularity", f"eta = {regularity:.6g} m (S2 theorem 4.1)"),
-            (
-                "angle condition",
-                ("holds" if holds else f"fails, largest cosine {angle.worst:.6g}: with e > 0 no continuity in the data")
-                + " (S3 H6)",
-            ),
-            *([("restitution", "depends on the speed; S3 is about a constant")] if system.speed_dependent else []),
-        )
+    found = (
+        f"gamma = {triangle.gamma:.6g}" if triangle.exists else "fails: active gradients have a vanishing combination"
     )
+    no = f"fails, largest cosine {angle.worst:.6g}: with e > 0 no continuity in the data"
+    lines = {
+        "feasible position": ", ".join(deep) or "yes",
+        "active contacts": " ".join(str(i) for i in np.flatnonzero(near)) or "none",
+        "admissible velocity": ", ".join(fast) or "yes",
+        "reverse triangle inequality": f"{found} (S1 A6, S2 R_rho)",
+        "prox-regularity": f"eta = {regularity:.6g} m (S2 theorem 4.1)",
+        "angle condition": f"{'holds' if angle.holds else no} (S3 H6)",
+    }
+    if system.speed_dependent:
+        lines["restitution"] = "depends on the speed; S3 is about a constant"
+    return Report(tuple(lines.items()))
 
 
 @partial(jit_fast_compile, work=lambda *_: 0, static=("system",))
 def _facts(system, params, t, q, u, rho):
-    here = contacts(system, params, t, q)
-    at = (system, params, t, q, rho)
-    return (
-        here.gap,
-        here.velocity(u),
-        active_set(*at),
-        reverse_triangle(*at),
-        angle_condition(*at),
-        prox_regularity(*at),
-    )
+    here, at = contacts(system, params, t, q), (system, params, t, q, rho)
+    facts = active_set, reverse_triangle, angle_condition, prox_regularity
+    return here.gap, here.velocity(u), *(fact(*at) for fact in facts)
 
 
 @report.register
 def _(system: ParticleLine, params, t, q, u, *, rho=0.0, duration=1.0):
     q, u = (jnp.asarray(x, float) for x in (q, u))
     estimate = velocity_bound(system, params, t, q, u, duration)
-    definite = [
-        f"smallest eigenvalue {np.linalg.eigvalsh(np.asarray(matrix(params)))[0]:.6g}"
-        for matrix in (system.stiffness, system.damping)
-    ]
-    bound = (
-        f"|u| <= {estimate.bound:.6g} m/s" if np.isfinite(estimate.bound) else "none: the duration exceeds the horizon"
-    )
-    return Report(
-        (
-            ("stiffness", definite[0]),
-            ("damping", definite[1]),
-            ("horizon T_1", f"{estimate.horizon:.6g} s (S4 proposition 4.1)"),
-            (f"velocity over {duration:g} s", f"{bound} (S4 eq. 4.2)"),
-        )
-    )
+    matrices = {"stiffness": system.stiffness, "damping": system.damping}
+    least = {name: np.linalg.eigvalsh(np.asarray(matrix(params)))[0] for name, matrix in matrices.items()}
+    bound = "none: the duration exceeds the horizon"
+    if np.isfinite(estimate.bound):
+        bound = f"|u| <= {estimate.bound:.6g} m/s"
+    lines = {name: f"smallest eigenvalue {value:.6g}" for name, value in least.items()}
+    lines["horizon T_1"] = f"{estimate.horizon:.6g} s (S4 proposition 4.1)"
+    lines[f"velocity over {duration:g} s"] = f"{bound} (S4 eq. 4.2)"
+    return Report(tuple(lines.items()))

@@ -688,6 +688,16 @@ def sanitised(found: list[Requirement], invalid: Array, system, params, q0: Arra
     return system, params, q0, u0, times
 
 
+def _recording(name: str, every: bool) -> Any:
+    """Make a method of dict that first records which keys are asked for: every one, or its first argument."""
+
+    def method(self, *args):
+        self.asked.update(dict.keys(self) if every else args[:1])
+        return getattr(dict, name)(self, *args)
+
+    return method
+
+
 @jax.tree_util.register_pytree_with_keys_class
 class Recorded(dict):
     """Params that record which of their keys are asked for, those of the dicts within, too.
@@ -710,42 +720,10 @@ class Recorded(dict):
         # What a subclass of dict holds beside its entries.
         return getattr(self.__dict__["params"], name)
 
-    def __getitem__(self, key: Any) -> Any:
-        self.asked.add(key)
-        return super().__getitem__(key)
-
-    def __contains__(self, key: Any) -> bool:
-        self.asked.add(key)
-        return super().__contains__(key)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        self.asked.add(key)
-        return super().get(key, default)
-
-    def __iter__(self) -> Iterator[Any]:
-        self.asked.update(dict.keys(self))
-        return super().__iter__()
-
-    def keys(self) -> Any:
-        self.asked.update(dict.keys(self))
-        return super().keys()
-
-    def values(self) -> Any:
-        self.keys()
-        return super().values()
-
-    def items(self) -> Any:
-        self.keys()
-        return super().items()
-
-    def copy(self) -> dict[Any, Any]:
-        return dict(self.items())
-
-    def __or__(self, other: Any) -> dict[Any, Any]:
-        return self.copy() | other
-
-    def __ror__(self, other: Any) -> dict[Any, Any]:
-        return other | self.copy()
+    __getitem__, __contains__, get = (_recording(name, False) for name in ("__getitem__", "__contains__", "get"))
+    __iter__, keys, values, items, copy, __or__, __ror__ = (
+        _recording(name, True) for name in ("__iter__", "keys", "values", "items", "copy", "__or__", "__ror__")
+    )
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
         names = sorted(self)
@@ -759,12 +737,7 @@ class Recorded(dict):
 def require_names(recorded: Recorded, known: bool) -> None:
     """Refuse keys that nothing reads and that are all but one that is missing; warn of those all but one that is there.
 
-    Args:
-        recorded: what the functions of a system were given.
-        known: whether to warn; inside a transformation, as in a fit, other readers may follow.
-
-    Raises:
-        ValueError: a key that was asked for is not there, but misspelled.
+    Inside a transformation, as in a fit, where nothing is `known`, other readers may follow.
 
     Example:
         >>> params = Recorded({"mass": 1.0, "intertia": 1.0, "inertia_of_rotor": 1.0})
@@ -783,7 +756,7 @@ def require_names(recorded: Recorded, known: bool) -> None:
 
 
 def _misspelled(recorded: Recorded, where: str) -> Iterator[tuple[str, bool]]:
-    """A line on each misspelled key, and whether the key that was meant is missing."""
+    """List a line on each misspelled key, and whether the key that was meant is missing."""
     asked = {key.lower(): key for key in recorded.asked if isinstance(key, str) and len(key) >= _SHORTEST}
     for key, value in dict.items(recorded):
         if key in recorded.asked:
@@ -795,7 +768,7 @@ def _misspelled(recorded: Recorded, where: str) -> Iterator[tuple[str, bool]]:
 
 
 def _meant(key: Any, asked: dict[str, str]) -> str | None:
-    """The name that was asked for and that a key is all but the same as."""
+    """Find the name that was asked for and that a key is all but the same as."""
     if not isinstance(key, str):
         return None
     name = key.lower()
@@ -809,14 +782,7 @@ def _cutoff(name: str) -> float:
 
 
 def _of_one_family(name: str, other: str) -> bool:
-    """Whether they differ by a number, by another word behind an underscore, or by a word more.
-
-    Example:
-        >>> _of_one_family("e_wall1", "e_wall2"), _of_one_family("e_wall", "e_floor"), _of_one_family("mass2", "mass")
-        (True, True, True)
-        >>> _of_one_family("e_wall", "e_wal"), _of_one_family("masss", "mass")
-        (False, False)
-    """
+    """Tell whether they differ by a number (m1, m2), another word behind an underscore, or a word more (e_wall, e)."""
     short, long = sorted((name, other), key=len)
     if long.startswith(f"{short}_") or long.endswith(f"_{short}"):
         return True

@@ -29,16 +29,14 @@ OF_THE_STEP = (
 
 
 def refined(run: Callable[[int], Trajectory], tolerance: float) -> tuple[int, Trajectory]:
-    """The motion with as many substeps as it takes until halving the steps changes it by less than the tolerance.
+    """Take as many substeps as it takes until halving the steps changes the motion by less than the tolerance.
 
     Args:
         run: substeps -> trajectory.
         tolerance: largest change allowed of any position and velocity at the times asked for [m, m/s]; see `change`.
 
     Returns:
-        The number of substeps and the trajectory, whose `error` is the last change: an estimate of the error of the
-        coarser of the two runs, of which the finer one is given. Its status is TOO_COARSE where the tolerance was not
-        reached with the finest steps.
+        The number of substeps and the finer one of the last two runs, whose `error` is the change.
     """
     substeps, found, error = halved(run, change, lambda found: found.status, tolerance, HALVINGS)
     return substeps, judged(found, error, tolerance)
@@ -51,14 +49,11 @@ def halved(
     tolerance: float,
     halvings: int,
 ) -> tuple[int, T, float]:
-    """What `run` finds with steps that are halved until it changes by no more than the tolerance.
+    """Halve the steps of a run, so often at most, until what it finds changes by no more than the tolerance.
 
     Args:
-        run: substeps -> what is found.
-        change: of one finding to the next.
+        run: substeps -> what is found; change: of one finding to the next.
         status: of a finding. One that smaller steps cannot mend ends the search, one that they can prolongs it.
-        tolerance: for the change.
-        halvings: at most so many.
 
     Returns:
         The number of substeps, what is found with it, and the last change; NaN where there was nothing to mend.
@@ -103,8 +98,7 @@ def _numbers(run: Trajectory) -> Any:
 def astride(one: Trajectory, other: Trajectory) -> Any:
     """(n + 1,) where an impact falls on the output time itself and two runs put it on either side.
 
-    Its impulse belongs to the interval before in one of them and to the one after in the other. Positions agree there,
-    velocities and derivatives need not.
+    Its impulse belongs to the interval before in one of them and to the one after in the other.
     """
     numbers = _numbers(one)
     impulse = numbers.asarray(one.impulse)

@@ -57,7 +57,7 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
         system, params, q0, u0, times, scheme, percussions, changes: as in `simulate`, checked.
         breaks: None or (m,).
         substeps: an int, or a traced () integer; see `steps` and `counted_steps`.
-        sound: whether all requirements are known to hold, so that they need not be looked at again.
+        sound: whether all requirements are known to hold.
     """
     asked = q0, u0, times
     status, stands = jnp.zeros((), int), jnp.array(False)
@@ -82,10 +82,7 @@ def _stepped(system, params, q0, u0, times, breaks, scheme, substeps, percussion
         coarse = jnp.where(truncation.coarse(mass), Status.TOO_COARSE, Status.OK).astype(jnp.int32)
         status = first(status, coarse)
     q0, u0, times = asked
-    q, u = (
-        jnp.concatenate([q0[None], jnp.where(stands, q0[None], q)]),
-        jnp.concatenate([u0[None], jnp.where(stands, u0[None], u)]),
-    )
+    q, u = (jnp.concatenate([x[None], jnp.where(stands, x[None], way)]) for x, way in ((q0, q), (u0, u)))
     impulses = jax.tree.map(lambda impulse: jnp.where(stands, 0, impulse), impulses)
     adhesion, error = jax.tree.map(
         lambda x: jnp.concatenate([jnp.zeros_like(x[:1]), jnp.where(stands, 0, x)]), (adhesion, error)
@@ -127,9 +124,8 @@ counted_steps = jit_fast_compile(_stepped, work, static=("system", "scheme", "pe
 
 
 def _each_piece(system, params, breaks, scheme, substeps, percussions):
-    """A step of (state, (t, h)), traced once wherever it is asked for; and a function that carries (state, status,
-    truncation) over the piece of time (begin, end), and what it tells: q, u and adhesion at the end, impulses, and what
-    happened, percussions and changes of modes."""
+    """Make a step of (state, (t, h)), and a function that carries (state, status, truncation) over a piece of time
+    (begin, end) and tells q, u and adhesion at its end, impulses, percussions and changes of modes."""
     keep = jax.checkpoint_policies.save_only_these_names(*scheme.keeps)
 
     def step_of(within):
@@ -181,12 +177,12 @@ def _told(state) -> tuple[Array, Array, Array | None, Array | None]:
 def _carried(step, state, t, h, count, percussions):
     """`count` steps of length h from t; percussions are listed where that is asked for.
 
-    Sums are carried along rather than lists kept. A loop's body that touches long arrays is run by XLA, on a CPU, as a
-    graph of tasks, and one that does not as a sequence: a step of a ball takes 7 us in the one and 4 in the other.
+    Sums are carried along rather than lists kept: on a CPU XLA runs a loop's body that touches long arrays as a graph of
+    tasks, and others as a sequence. A step of a ball takes 7 us in the one and 4 in the other.
 
     Returns:
-        The state after them; the sum of the impulses with the first status; of each step percussions, if asked for, and
-        pieces, where the number of steps is known when tracing.
+        The state behind them; the sum of the impulses with the first status; of each step percussions, if asked for,
+        and pieces, where the number of steps is known when tracing.
     """
     nothing = _zeros_like(jax.eval_shape(step, state, (t, h))[1])
 
@@ -255,11 +251,7 @@ _ROUNDINGS = 16
 
 
 def with_breaks(times: Array, breaks: Array) -> tuple[Array, Array, Array]:
-    """A grid of times that contains the breaks, and where the times stand in it.
-
-    Args:
-        times: (n + 1,) increasing [s].
-        breaks: (m,) in any order; those outside of the times have no effect.
+    """Make a grid of times (n + 1,) that contains breaks (m,) in any order; those outside have no effect.
 
     Returns:
         grid (n + m + 1,), not decreasing; the places (n + 1,) of the times in it; for each of its n + m pieces the
@@ -288,26 +280,10 @@ def rounding(a: Array, b: Array) -> Array:
 
 
 def between(system: Any, begin: Array, end: Array) -> Any:
-    """The system with forces that do not see what comes before `begin` and after `end`.
+    """Make forces of a system see nothing before `begin` and after `end`, () times between two breaks [s].
 
     A force that jumps at `end` has its left limit there, one that jumps at `begin` its right limit, whatever the
     rounding of these times.
-
-    Args:
-        system: a `System` or a `ParticleLine`.
-        begin, end: () the piece of time between two breaks [s].
-
-    Example:
-        >>> import jax, jax.numpy as jnp, diffcontact as dc
-        >>> switched = dc.System(
-        ...     gap=lambda t, q, p: q,
-        ...     force=lambda t, q, u, p: p[(10 * t).astype(int)] * jnp.ones(1),
-        ...     mass=lambda q, p: jnp.ones(1),
-        ...     restitution=lambda p: 0.0,
-        ... )
-        >>> force = jax.jit(lambda begin, end, *at: between(switched, begin, end).force(*at))
-        >>> force(0.1, 0.2, 0.2, jnp.ones(1), jnp.zeros(1), jnp.array([5.0, 6.0, 7.0])).tolist()
-        [6.0]
     """
     margin = rounding(begin, end)
 

@@ -24,7 +24,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +47,14 @@ _OPTIONAL = (
 class AllContacts:
     """A system that looks at all its contacts in every step: the base of `System` and of `ParticleLine`.
 
+    One with too many of them keeps a neighbour list, found anew before each step (`systems.cell_list_balls`)::
+
+        listed = system.neighbours(params, t, h, q, u)            the contacts that may close in a step
+        after, info = scheme.step(listed, params, t, h, state)    a scheme sees a `System` like any other
+        status = listed.overlooked(q, after.q)                    whether another contact may have closed
+        impulse = listed.reported(info.impulse)                   as the trajectory of the whole system tells it
+        larger = system.larger(status)                            with more places, or with a longer reach
+
     Example:
         >>> import diffcontact as dc
         >>> ball = dc.systems.balls(1, 1)
@@ -56,14 +64,14 @@ class AllContacts:
 
     @property
     def numbers(self) -> Array | None:
-        """(c,) int, by which numbers the whole system knows these contacts; None where they are all, in order.
+        """(c,) int, increasing, by which numbers the whole system knows these contacts; None where they are all.
 
-        Increasing, and the largest integer where a place of the list is free.
+        The largest integer stands where a place of the list is free.
         """
         return None
 
     def neighbours(self, params, t, h, q: Array, u: Array) -> Any:
-        """The system of the contacts that may close in the step of length h from (t, q, u)."""
+        """Find the system of the contacts that may close in the step of length h from (t, q, u)."""
         del params, t, h, q, u
         return self
 
@@ -73,11 +81,11 @@ class AllContacts:
         return jnp.zeros((), int)
 
     def reported(self, impulse: Array) -> Array:
-        """The impulses (c,) of these contacts as a trajectory of the whole system tells them [N s]."""
+        """Convert the impulses (c,) of these contacts to those that a trajectory of the whole system tells [N s]."""
         return impulse
 
     def larger(self, status: Status = Status.NEIGHBOURS_FULL) -> Any:
-        """The same system with what this status says was too small enlarged; None where there is nothing to enlarge."""
+        """Enlarge what this status says was too small; None where there is nothing to enlarge."""
         del status
         return None
 
@@ -209,38 +217,48 @@ class System(AllContacts):
         for name in ("gap", "force", "mass", "restitution", *self.optional):
             if not callable(getattr(self, name)):
                 raise ValueError(f"System({name}=...): expected a function, got {type(getattr(self, name)).__name__}")
-        if (self.slip is None) != (self.friction is None):
-            given, missing = ("friction", "slip") if self.slip is None else ("slip", "friction")
-            raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
-        if self.advance is not None and self.rate is None:
-            raise ValueError("System(advance=...): expected rate=... with it, got None")
-        if self.dexpinv is not None and self.advance is None:
-            raise ValueError("System(dexpinv=...): expected advance=... with it, got None")
-        for name in ("tangential_restitution", "tangential_compliance", "tangents"):
-            if getattr(self, name) is not None and self.slip is None:
-                raise ValueError(f"System({name}=...): expected slip=... with it, got None")
-        if (self.tangential_compliance is None) == (self.impact_law == "compliant"):
-            raise ValueError(
-                'System(tangential_compliance=...): expected with impact_law="compliant", and with no other law'
-            )
-        if (self.rolling is None) != (self.resistance is None):
-            given, missing = ("resistance", "rolling") if self.rolling is None else ("rolling", "resistance")
-            raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
-        if (self.joint_slip is None) != (self.joint_friction is None):
-            given, missing = ("joint_friction", "joint_slip")[:: 1 if self.joint_slip is None else -1]
-            raise ValueError(f"System({given}=...): expected {missing}=... with it, got None")
-        if self.joint_slip is not None and self.adhesion is not None:
-            raise ValueError("System(adhesion=...): expected no joint_slip=... with it")
-        if self.rolling is not None and (self.slip is None or self.impact_law != "newton"):
-            raise ValueError('System(rolling=...): expected slip=... and impact_law="newton" with it')
-        if self.adhesion is not None and self.slip is not None:
-            raise ValueError(
-                "System(adhesion=...): expected no slip=... with it: what glues has no law of friction here"
-            )
-        if self.adhesion is not None and self.speed_dependent:
-            raise ValueError("System(adhesion=...): expected restitution 0 with it, got one that depends on the speed")
-        if self.impact_law not in IMPACT_LAWS:
-            raise ValueError(f"System(impact_law={self.impact_law!r}): expected one of {', '.join(IMPACT_LAWS)}")
+        pairs = [("advance", "rate"), ("dexpinv", "advance"), ("slip", "friction"), ("friction", "slip")]
+        pairs += [("rolling", "resistance"), ("resistance", "rolling"), ("joint_slip", "joint_friction")]
+        pairs += [("joint_friction", "joint_slip"), ("tangents", "slip")]
+        pairs += [("tangential_restitution", "slip"), ("tangential_compliance", "slip")]
+        for name, needed in pairs:
+            if getattr(self, name) is not None and getattr(self, needed) is None:
+                raise ValueError(f"System({name}=...): expected {needed}=... with it, got None")
+        compliant, newton, glues = (
+            self.impact_law == "compliant",
+            self.impact_law == "newton",
+            self.adhesion is not None,
+        )
+        for wrong, argument, expected in (
+            (
+                (self.tangential_compliance is None) == compliant,
+                "tangential_compliance=...",
+                'with impact_law="compliant", and with no other law',
+            ),
+            (glues and self.joint_slip is not None, "adhesion=...", "no joint_slip=... with it"),
+            (
+                self.rolling is not None and (self.slip is None or not newton),
+                "rolling=...",
+                'slip=... and impact_law="newton" with it',
+            ),
+            (
+                glues and self.slip is not None,
+                "adhesion=...",
+                "no slip=... with it: what glues has no law of friction here",
+            ),
+            (
+                glues and self.speed_dependent,
+                "adhesion=...",
+                "restitution 0 with it, got one that depends on the speed",
+            ),
+            (
+                self.impact_law not in IMPACT_LAWS,
+                f"impact_law={self.impact_law!r}",
+                f"one of {', '.join(IMPACT_LAWS)}",
+            ),
+        ):
+            if wrong:
+                raise ValueError(f"System({argument}): expected {expected}")
 
     @property
     def optional(self) -> list[str]:
@@ -438,15 +456,8 @@ def approach(before: Array) -> Array:
     return jnp.maximum(-before, jnp.finfo(before.dtype).tiny ** 0.5)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["tangents", "drift"], meta_fields=[])
-@dataclass(frozen=True)
-class Slip:
-    """The slip velocities of all contacts at (t, q), as they depend on u.
-
-    Attributes:
-        tangents: (c, k, d) rows S.
-        drift: (c, k) slip velocities at u = 0 [m/s] (moving walls, belts).
-    """
+class Slip(NamedTuple):
+    """The slip velocities of all contacts at (t, q): rows S (c, k, d), and their drift (c, k) at u = 0 [m/s]."""
 
     tangents: Array
     drift: Array
