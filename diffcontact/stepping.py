@@ -177,8 +177,8 @@ def _told(state) -> tuple[Array, Array, Array | None, Array | None]:
 def _carried(step, state, t, h, count, percussions):
     """`count` steps of length h from t; percussions are listed where that is asked for.
 
-    Sums are carried along rather than lists kept: on a CPU XLA runs a loop's body that touches long arrays as a graph of
-    tasks, and others as a sequence. A step of a ball takes 7 us in the one and 4 in the other.
+    Sums are carried along rather than lists kept. On a CPU XLA runs a loop's body that touches long arrays as a graph
+    of tasks, and others as a sequence: a step of a ball takes 7 us in the one and 4 in the other.
 
     Returns:
         The state behind them; the sum of the impulses with the first status; of each step percussions, if asked for,

@@ -217,48 +217,27 @@ class System(AllContacts):
         for name in ("gap", "force", "mass", "restitution", *self.optional):
             if not callable(getattr(self, name)):
                 raise ValueError(f"System({name}=...): expected a function, got {type(getattr(self, name)).__name__}")
-        pairs = [("advance", "rate"), ("dexpinv", "advance"), ("slip", "friction"), ("friction", "slip")]
-        pairs += [("rolling", "resistance"), ("resistance", "rolling"), ("joint_slip", "joint_friction")]
-        pairs += [("joint_friction", "joint_slip"), ("tangents", "slip")]
-        pairs += [("tangential_restitution", "slip"), ("tangential_compliance", "slip")]
-        for name, needed in pairs:
-            if getattr(self, name) is not None and getattr(self, needed) is None:
-                raise ValueError(f"System({name}=...): expected {needed}=... with it, got None")
-        compliant, newton, glues = (
-            self.impact_law == "compliant",
-            self.impact_law == "newton",
-            self.adhesion is not None,
-        )
-        for wrong, argument, expected in (
-            (
-                (self.tangential_compliance is None) == compliant,
-                "tangential_compliance=...",
-                'with impact_law="compliant", and with no other law',
-            ),
-            (glues and self.joint_slip is not None, "adhesion=...", "no joint_slip=... with it"),
-            (
-                self.rolling is not None and (self.slip is None or not newton),
-                "rolling=...",
-                'slip=... and impact_law="newton" with it',
-            ),
-            (
-                glues and self.slip is not None,
-                "adhesion=...",
-                "no slip=... with it: what glues has no law of friction here",
-            ),
-            (
-                glues and self.speed_dependent,
-                "adhesion=...",
-                "restitution 0 with it, got one that depends on the speed",
-            ),
-            (
-                self.impact_law not in IMPACT_LAWS,
-                f"impact_law={self.impact_law!r}",
-                f"one of {', '.join(IMPACT_LAWS)}",
-            ),
-        ):
+
+        def refuse(wrong: bool, argument: str, expected: str) -> None:
             if wrong:
                 raise ValueError(f"System({argument}): expected {expected}")
+
+        pairs = [("slip", "friction"), ("rolling", "resistance"), ("joint_slip", "joint_friction")]
+        needs = [*pairs, *(pair[::-1] for pair in pairs), ("advance", "rate"), ("dexpinv", "advance")]
+        needs += [(name, "slip") for name in ("tangential_restitution", "tangential_compliance", "tangents")]
+        has = self.optional
+        for name, needed in needs:
+            refuse(name in has and getattr(self, needed) is None, f"{name}=...", f"{needed}=... with it, got None")
+        law, glues, rolls = self.impact_law, "adhesion" in has, "rolling" in has
+        springs, only = "tangential_compliance" in has, 'with impact_law="compliant", and with no other law'
+        refuse(springs != (law == "compliant"), "tangential_compliance=...", only)
+        rubs = self.rubs and law == "newton"
+        refuse(rolls and not rubs, "rolling=...", 'slip=... and impact_law="newton" with it')
+        refuse(glues and "joint_slip" in has, "adhesion=...", "no joint_slip=... with it")
+        refuse(glues and self.rubs, "adhesion=...", "no slip=... with it: what glues has no law of friction here")
+        by_speed = "restitution 0 with it, got one that depends on the speed"
+        refuse(glues and self.speed_dependent, "adhesion=...", by_speed)
+        refuse(law not in IMPACT_LAWS, f"impact_law={law!r}", f"one of {', '.join(IMPACT_LAWS)}")
 
     @property
     def optional(self) -> list[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from diffcontact.certify.course import Course
+from diffcontact.certify.course import Course, Support
 from diffcontact.certify.singularity import Singularity
-from diffcontact.certify.support import Support
 from diffcontact.certify.touches import Found
 
 
@@ -14,9 +13,8 @@ def grips(course: Course, change: float) -> list[Found]:
     """Impacts in the grip, and those at its edge.
 
     A contact that slips keeps the slip |w|, w = v_T+ + e_t v_T-; one that grips leaves mu P - |B| of its friction
-    unused, which could stop a slip of (mu P - |B|) S M^-1 S^T. At the edge that is below `change` times the slip
-    before, or what all its friction could stop: a small change leads to the other branch, in which mu and the slip
-    matter otherwise.
+    unused, which could stop a slip of (mu P - |B|) S M^-1 S^T. At the edge both are below `change` times the slip
+    before, or what all its friction could stop.
     """
     impacts, system = course.impacts, course.system
     if not system.rubs:

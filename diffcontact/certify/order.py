@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffcontact.certify.support import nonnegative
+from diffcontact.certify.course import nonnegative
 
 # More impacts than that between contacts that are all but closed do not come to an end.
 _MOST = 200
@@ -21,16 +21,12 @@ class Meeting:
     """Contacts that are closed, or all but closed, at one moment.
 
     Attributes:
-        normals: (m, d) gradients of the gaps.
-        drift: (m,) explicit time derivatives of the gaps [m/s].
-        mass: (d, d) the mass matrix [kg].
+        normals: (m, d) gradients of the gaps; drift: (m,) their explicit time derivatives [m/s]; mass: (d, d) [kg].
         restitution: gap velocities (m,) before an impact -> (m,); 0 where a contact was not left to bounce.
         held: (m,) contacts that nothing small opens: they rest under a load, or stuck where they were struck.
-        settles: (m,) contacts that are at rest under a load afterwards: what is left of a displacement across them is
-            taken up.
+        settles: (m,) contacts that are at rest under a load afterwards: they take up what is left of a displacement.
         before: (d,) velocity [m/s].
-        struck: the contacts that were struck, in the order of the run.
-        jumps: (len(struck), d) what that did to the velocity [m/s].
+        struck: the contacts that were struck, in the order of the run; jumps: (len(struck), d) what that did [m/s].
     """
 
     normals: np.ndarray
@@ -52,19 +48,14 @@ def order_matters(meeting: Meeting, samples: int = 12) -> bool:
     """Whether neighbouring motions come out otherwise than the run and its derivative say.
 
     A neighbouring motion is displaced by some small dq, so that the contacts close one after the other, in an order and
-    at times that depend on dq. While the gaps are small all velocities between these impacts are constant, and what is
-    left behind is a velocity and a displacement. The run's own sequence, displaced by dq, leaves behind
+    at times that depend on dq, at constant velocities in between. It leaves behind a velocity and a displacement. The
+    run's own sequence leaves behind
 
         dq_j = dq_{j-1} + (u_{j-1} - u_j) tau_j,        tau_j = -G_k dq_{j-1} / v_k(u_{j-1})
 
-    (its saltation matrices). Where both agree for displacements of all kinds the derivative exists and is the computed
-    one: independent contacts, orthogonal walls, a ball on a body that lies under its own weight. Where they do not, as
-    in a row of touching balls, it depends on the order. Contacts that are closed afterwards take up what is left of the
-    displacement along their normals. Contacts that are held cannot be opened by a small change while they are.
-
-    Args:
-        meeting: coupled contacts.
-        samples: so many random displacements, besides one for each contact.
+    (its saltation matrices). Where both agree for displacements of all kinds, one for each contact and so many random
+    `samples`, the derivative exists and is the computed one: independent contacts, orthogonal walls, a ball on a body
+    that lies under its own weight. Where they do not, as in a row of touching balls, it depends on the order.
     """
     if np.sum(~meeting.held) < 2:
         return False

@@ -59,45 +59,32 @@ _ONE_SIDED = (
 
 # The worst first.
 _MESSAGES = {
-    Singularity.SIMULTANEOUS: (
-        "coupled contacts are struck at once and their order matters: one-sided derivatives differ"
-    ),
-    Singularity.UNLOADED: (
-        "bodies touch at rest without a load: opening and pressing differ, and so do one-sided derivatives"
-    ),
-    Singularity.GRAZING: (
-        "a contact is hardly touched, or hardly missed: the derivative grows like 1 / velocity and ends at the touch"
-    ),
-    Singularity.UNDETERMINED: (
-        "contacts share load and friction in more than one way, and the motion depends on it: rigid bodies do not tell"
-    ),
-    Singularity.CONE_EDGE: (
-        "an impact leaves at the edge between grip and slip: friction matters on one side only, and so one-sided "
-        "derivatives differ"
-    ),
-    Singularity.SLIP_GRAZES: (
-        "a slip all but ends, or ends with a vanishing rate: beside it there is a motion that sticks, or does not"
-    ),
+    Singularity.SIMULTANEOUS: "coupled contacts are struck at once and their order matters: one-sided derivatives "
+    "differ",
+    Singularity.UNLOADED: "bodies touch at rest without a load: opening and pressing differ, and so do one-sided "
+    "derivatives",
+    Singularity.GRAZING: "a contact is hardly touched, or hardly missed: the derivative grows like 1 / velocity and "
+    "ends at the touch",
+    Singularity.UNDETERMINED: "contacts share load and friction in more than one way, and the motion depends on it: "
+    "rigid bodies do not tell",
+    Singularity.CONE_EDGE: "an impact leaves at the edge between grip and slip: friction matters on one side only, "
+    "and so one-sided derivatives differ",
+    Singularity.SLIP_GRAZES: "a slip all but ends, or ends with a vanishing rate: beside it there is a motion that "
+    "sticks, or does not",
     Singularity.THRESHOLD: "a small change would turn this bounce into rest, or back",
     Singularity.KINK: "the restitution jumps or has a kink at this speed of approach: one-sided derivatives differ",
-    Singularity.ZENO_END: (
-        "a bounce too slow to be followed ends in rest: the rest of its Zeno sequence is left out, O(h)"
-    ),
+    Singularity.ZENO_END: "a bounce too slow to be followed ends in rest: the rest of its Zeno sequence is left out, "
+    "O(h)",
     Singularity.SLOW: "a single impact would bounce, but not for a whole step: it is taken as inelastic, O(h)",
     Singularity.AT_THE_END: "an impact falls on the last time: the velocity there may be that before or that after",
     Singularity.UNRESOLVED: "the run itself reports a status, or more percussions than were listed",
-    Singularity.GRIPPED: (
-        "for information: an impact in the grip; through it nothing depends on the coefficient of friction"
-    ),
-    Singularity.NOT_UNIQUE: (
-        "for information: contacts share load and friction in more than one way; the motion depends on the sum "
-        "only, and the impulses of single contacts mean nothing"
-    ),
-    Singularity.STAYED: (
-        "for information: bodies that met with e = 0 touch without a load until they are struck again; with a "
-        "small e they would have parted, and what the motion becomes may be another one: there derivatives by e "
-        "mean nothing"
-    ),
+    Singularity.GRIPPED: "for information: an impact in the grip; through it nothing depends on the coefficient of "
+    "friction",
+    Singularity.NOT_UNIQUE: "for information: contacts share load and friction in more than one way; the motion "
+    "depends on the sum only, and the impulses of single contacts mean nothing",
+    Singularity.STAYED: "for information: bodies that met with e = 0 touch without a load until they are struck "
+    "again; with a small e they would have parted, and what the motion becomes may be another one: there "
+    "derivatives by e mean nothing",
     Singularity.NONE: "every percussion is clear: the derivative exists and is the one that is computed",
 }
 WORST = list(_MESSAGES)

@@ -18,11 +18,11 @@ Found = tuple[Singularity, float, int]
 
 
 def passes(course: Course, scheme, change: float) -> list[Found]:
-    """Bodies that pass each other and come near to touching.
+    """Find bodies that pass each other and come near to touching.
 
     A gap with a minimum c and the acceleration a there behaves like one that is hit at the speed sqrt(2 a |c|) or
-    missed by as much: it is a pass where that is below `change` times the speed of what moves. Where a is small as
-    well, c is below `change`^2 of the way at that speed. So is an impact that finer steps find and the run has not.
+    missed by as much: a pass where that is below `change` times the speed of what moves, or c below `change`^2 of the
+    way at that speed. So is an impact that finer steps find and the run has not.
     """
     found, duration = [], course.end.t[-1] - course.begin.t[0]
     for piece, contact in _suspects(course):
@@ -56,7 +56,7 @@ def _suspects(course: Course) -> list[tuple[int, int]]:
 
 
 def _parabola(begin: End, end: End) -> bool:
-    """Whether the gaps change as under a constant acceleration, so that there is nothing to be seen in finer steps."""
+    """Tell whether gaps change as under a constant acceleration: finer steps then show nothing."""
     length = (end.t - begin.t)[:, None]
     third = np.abs(2 * (begin.gap - end.gap) + length * (begin.rate + end.rate))
     size = np.abs(begin.gap) + np.abs(end.gap) + length * (np.abs(begin.rate) + np.abs(end.rate))
@@ -64,9 +64,9 @@ def _parabola(begin: End, end: End) -> bool:
 
 
 def _finer(course: Course, scheme, piece: int, contact: int) -> tuple[End, End, float]:
-    """The ends of the finer pieces of a piece, with this contact alone; the piece itself where they cannot be had.
+    """Cut a piece into finer ones, of this contact alone; and tell when they find an impact that the run has not.
 
-    And when finer steps find an impact that the run has not, nan where they do not.
+    That is nan where they do not. Where finer steps cannot be had the piece stays whole.
     """
     begin, end = course.begin, course.end
     times = np.linspace(begin.t[piece], end.t[piece], _FINER + 1, dtype=begin.t.dtype)
@@ -94,10 +94,10 @@ def _pick(ends: End, rows, contact: int) -> End:
 
 
 def _lowest(begin: End, end: End, closed: float):
-    """Times, values and second derivatives (m, c) of the minimum of each gap within each piece; nan, where it has none.
+    """Find time, value and second derivative (m, c) of the minimum of each gap within each piece; nan without one.
 
     Along a piece a gap is the cubic with its values and velocities at both ends. What was closed at the beginning has
-    to rise first: a contact that rests or openings off does not pass.
+    to rise first.
     """
     length = (end.t - begin.t)[:, None]
     g0, g1 = (np.where(np.isfinite(x), x, 0.0) for x in (begin.gap, end.gap))
@@ -119,10 +119,9 @@ def _lowest(begin: End, end: End, closed: float):
 
 
 def unloaded(course: Course) -> list[Found]:
-    """Contacts that are closed and at rest, and neither pressed nor pulled apart.
+    """Find contacts that are closed and at rest, and neither pressed nor pulled apart.
 
-    Where an impact has brought them to rest they stay together whatever is changed by a little; otherwise a small
-    velocity opens them or strikes them, and the two are not one linear map.
+    A small velocity opens or strikes them. Those that an impact has brought to rest stay together.
     """
     begin, end = course.begin, course.end
     closed, slow = course.rounding
@@ -148,10 +147,9 @@ def unloaded(course: Course) -> list[Found]:
 
 
 def stayed(course: Course) -> list[Found]:
-    """Contacts that met with e = 0, touch without a load and are struck again, in which they take part.
+    """Find contacts that met with e = 0, touch without a load and take part in an impact.
 
-    If e grew from zero they would have opened, by a gap that is as small as e, and be struck one after the other. Where
-    a load presses them together such a gap closes at once.
+    If e grew from zero they would have opened by as little, and be struck one after the other.
     """
     impacts, (closed, slow) = course.impacts, course.rounding
     dead = course.law(impacts.before).e == 0
@@ -181,10 +179,7 @@ def _before(time) -> np.ndarray:
 
 
 def held(course: Course, k: int) -> np.ndarray:
-    """(c,) contacts that nothing small opens at impact k: they stuck in one before, or rest under a load.
-
-    A load that is there from the first time on has had no time to close what a displaced beginning opens.
-    """
+    """(c,) contacts that nothing small opens at impact k: they stuck in one before, or rest under a load."""
     impacts, (closed, slow) = course.impacts, course.rounding
     time = impacts.time[k]
     rests = (course.gaps[k] <= closed) & (np.abs(impacts.before[k]) <= slow)
