@@ -249,11 +249,7 @@ def called(name: str, arguments: str, function, params, *given):
 
 
 def _explained(function, arguments: str, given, params, error: Exception) -> str:
-    """Say why a function failed that is called with what it does not take or has; else ''.
-
-    Args:
-        arguments: what it is given, in words; given: the same.
-        error: what it raised.
+    """Say why a function failed that is `given` what it does not take (in words `arguments`) or has not; else ''.
 
     Example:
         >>> _explained(lambda p: p["m"], "params", ({"mass": 1.0},), {"mass": 1.0}, KeyError("m"))
@@ -304,8 +300,7 @@ class Requirement:
     """Something that must hold of the input.
 
     Attributes:
-        holds: () whether it does.
-        values: what `line` tells of.
+        holds: () whether it does; values: what `line` tells of.
         status: what the trajectory says where it does not hold, inside transformations.
         line: the error's line, outside them, as a function of `values`; None where a status is enough.
         of: the function of the system whose result is wrong, by name, or None.
@@ -424,16 +419,7 @@ def initial_status(found: list[Requirement]) -> Array:
 
 @singledispatch
 def requirements(system, params, t, q0: Array, u0: Array) -> list[Requirement]:
-    """List what must hold of parameters and of the state at the first time, in the order in which it is reported.
-
-    Args:
-        system: a `System` or a `ParticleLine` whose functions have the right shapes.
-        params: as in `simulate`.
-        t: the first time [s].
-        q0, u0: (d,) arrays.
-
-    Raises:
-        ValueError: for systems of another kind.
+    """List what must hold of parameters and of the state (q0, u0) at the first time t, in the order of their reports.
 
     Example:
         >>> import diffcontact as dc
@@ -555,9 +541,7 @@ def no_overlap(gap, reach, where, *more, left: Array | float = 0.0) -> Requireme
     """Require that no gap is negative, but for what rounding makes of a gap that is meant to be zero.
 
     Args:
-        gap: (c,) [m].
-        reach: (c,) or () the sizes of the terms that cancel in the gaps [m]. Where all are zero nothing is known of
-            them, and it is 1 m.
+        gap: (c,) [m]; reach: (c,) or () the sizes of the terms that cancel in it [m], 1 m where all are zero.
         left: what a solver may leave of an overlap [m]: what a run ends with the next one begins with.
     """
     if not gap.size:
@@ -654,16 +638,11 @@ def in_precision(system: System | ParticleLine, dtype) -> System | ParticleLine:
 
 
 def sanitised(found: list[Requirement], invalid: Array, system, params, q0: Array, u0: Array, times: Array) -> tuple:
-    """Replace invalid inputs of a lane by harmless ones; valid inputs stay.
+    """Replace inputs by harmless ones in a lane that cannot be simulated; inputs that lanes share stay shared.
 
     The result of an invalid lane is not used. But it costs time, and zero cotangents become NaN on their way back
     through NaN. So NaN becomes zero, the lane starts from rest, and a function that breaks a requirement returns one
-    (mass, gap) or zero. Each value is judged by itself: values that the lanes of a batch share stay shared.
-
-    Args:
-        found: the requirements of this input.
-        invalid: () whether the lane cannot be simulated.
-        system, params, q0, u0, times: as in `simulate`.
+    (mass, gap) or zero.
     """
 
     def known(x):

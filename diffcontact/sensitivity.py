@@ -201,9 +201,9 @@ def _unless_at_a_tie(found: Sensitivity, system, params, run: Trajectory, wrt, s
 
 
 def _largest_error(found: Sensitivity, system, params, q0, u0, wrt, scheme, substeps: int) -> float:
-    """The largest error of a derivative at the end, against the differences whose width is best for the parameter.
+    """Find the largest error of a derivative at the end, against the central differences whose width is best for it.
 
-    Differences are central. They are of one side at the edge of the range of a parameter (e = 0).
+    At the edge of the range of a parameter (e = 0) differences are of one side.
     """
     start = gather(params, q0, u0, wrt)
     at = np.asarray(ravel_pytree(start)[0])
@@ -226,22 +226,17 @@ def _largest_error(found: Sensitivity, system, params, q0, u0, wrt, scheme, subs
 
 
 def derivative_errors(derivative: NDArray, differences: NDArray, sizes: NDArray, extent: float, eps: float) -> NDArray:
-    """Compare a derivative with differences, parameter by parameter.
+    """Compare a derivative with differences, parameter by parameter, each by its own size.
 
-    Each parameter counts by its own size, so that no unit hides one parameter behind another: a derivative of zero
-    where the differences are not zero has the error 1. Differences are right to eps^(2/3) of the motion and of its
-    response to the parameters. So whatever is below eps^(1/3) of both counts as if it were as large as that.
+    Differences are right to eps^(2/3) of the motion and of its response to the parameters: what is below eps^(1/3) of
+    both counts as if it were as large as that. A derivative of zero where the differences are not zero has the error 1.
 
     Args:
-        derivative: (p, s) of s numbers by p parameters.
-        differences: (m, p, s) the same by differences of m widths.
-        sizes: (p,) of the parameters.
-        extent: of the motion.
-        eps: of the precision.
+        derivative: (p, s) of s numbers by p parameters; differences: (m, p, s) the same by differences of m widths.
+        sizes: (p,) of the parameters; extent: of the motion; eps: of the precision.
 
     Returns:
-        (m, p) |difference - derivative| relative to the larger one of the two; infinite where a difference is not
-        finite.
+        (m, p) |difference - derivative| relative to the larger one; infinite where a difference is not finite.
     """
     responses = np.linalg.norm(derivative, axis=1) * sizes
     rounded = eps ** (1 / 3) * max(extent, np.max(responses, initial=0.0))
@@ -272,12 +267,7 @@ def _of_restitution(system, params, q0, u0, wrt) -> list[str]:
 
 
 def _change(one: Sensitivity, other: Sensitivity, values: dict[str, Any]) -> float:
-    """The larger of the changes of the motion and of its derivatives, relative to the largest by the same parameter.
-
-    Args:
-        one, other: with longer and with shorter steps.
-        values: the parameters.
-    """
+    """Find the larger of the changes of the motion and of its derivatives, relative to the largest by one parameter."""
     counts = ~astride(one.trajectory, other.trajectory)
     largest = float(change(one.trajectory, other.trajectory))
     for state, before, after in (

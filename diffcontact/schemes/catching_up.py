@@ -26,29 +26,25 @@ class CatchingUp(Scheme):
         q^{n+1} in Proj_M( C(t'), 2 q^n - q^{n-1} + h^2 M^-1 f^n )                          (26)
         u' = (q' - q) / h                                                                   (28)
 
-    In velocities, q' in Proj_M(C(t'), q + h u + h^2 M^-1 f), which contains the first step (25): where q_0 is
-    interior, as the theorem asks, and h small, the projection leaves it as it is; elsewhere it keeps the first
-    position feasible. It also says what a step of another length does. The projection is a true local one
-    (`position_projection.project_position`), and M (u' - u) = h f + sum_i impulse_i grad g_i(t', q') with
-    impulse_i >= 0, zero where g_i(t', q') > 0. The mean force is taken by the midpoint rule, exact for forces affine
-    in t.
+    In velocities, q' in Proj_M(C(t'), q + h u + h^2 M^-1 f), which contains the first step (25) and says what a step of
+    another length does. The projection is a true local one (`position_projection.project_position`), and
+    M (u' - u) = h f + sum_i impulse_i grad g_i(t', q') with impulse_i >= 0, zero where g_i(t', q') > 0. The mean force
+    is taken by the midpoint rule, exact for forces affine in t.
 
     Hypotheses: C(t) uniformly prox-regular, Lipschitz in t and admissible (theorem 1.3); for constraints (A1)-(A4)
     and the reverse triangle inequality (R_rho), gaps convex or not (theorem 4.6); for a constant C, (R_0) is
     enough, however many constraints are active (4.7). See `diffcontact.hypotheses`. The proof of the velocity's bound
     needs h |u + h M^-1 f| <= eta / 4 (lemma 5.2), eta the radius of prox-regularity: a step at a contact that is not
-    convex then lengthens the velocity by a factor of about 1 + h |u| / eta at most, which is how much energy may be
-    gained. Where the way of a step is longer than a quarter of the radius of a contact that acts, convex or not, or
-    goes right through one, the status is TOO_COARSE; where the projection is not reached, PROJECTION_LIMIT.
+    convex then gains little energy. Where the way of a step is longer than a quarter of the radius of a contact that
+    acts, convex or not, or goes right through one, the status is TOO_COARSE; where the projection is not reached,
+    PROJECTION_LIMIT.
 
     What converges: all positions are feasible, eq. (29); u is bounded in BV; a subsequence of (q, u) converges to a
     solution. In practice the state is first order in h: a place is off by about the way of a step, and hops of few
     steps by as much as with VelocityProjection, which has the figures.
 
-    Its derivative: as that of VelocityProjection, with which it agrees to O(h): right for flat walls that stand
-    still and for a mass that stays caught (first order in h); wrong at every h where the *time* of an impact
-    matters later: 26 % for two spheres that meet obliquely, 25 % for a mass struck by turning discs
-    (`experiments/convergence.py`). Use EventTimed where derivatives matter.
+    Its derivative: as that of VelocityProjection, with which it agrees to O(h): wrong at every h where the *time* of an
+    impact matters later (`experiments/convergence.py`). Use EventTimed where derivatives matter.
 
     A restitution above 0 is refused by `simulate`; inside transformations it is taken as 0 and the status is
     RESTITUTION_IGNORED. For bounces take ElasticProjection or EventTimed.

@@ -68,25 +68,23 @@ class ElasticProjection(Scheme):
 
         h <= 1 / (72 nu^(3/2) C_e C_0 (nu + 4 r)),     h <= C_0 / (2 |F|)
 
-    far less than practice does; then |V^n|^2 exceeds the largest of the nu + 1 before by O(h). An impact takes two
-    steps. Another one that acts on it within them, where (H6) fails, may gain energy, at any h: the status is
-    COUPLED_IMPACTS. It goes away with smaller steps unless the bodies touch. TOO_COARSE: a contact acts whose radius of
-    curvature is below four times the way of a step, or the step goes right through a body. So it is where the first
-    step, (4), which knows no restitution, met something. UNEVEN_STEPS: all steps of S3 have one length. Here free
-    flight and rest may change it, an impact may not: it sees how deep a step of one length led, and drives that out
-    in one of another. A tenth of the length makes ten times the speed.
+    far less than practice does. Statuses, besides TOO_COARSE where a contact acts whose radius of curvature is below
+    four times the way of a step, or the step goes right through a body, or the first step, (4), met something:
+
+    - COUPLED_IMPACTS: another impact acts on one within its two steps, where (H6) fails, and may gain energy at any h.
+      It goes away with smaller steps unless the bodies touch.
+    - UNEVEN_STEPS: all steps of S3 have one length. Free flight and rest may change it, an impact may not: it sees how
+      deep a step of one length led, and drives that out in one of another.
 
     What converges: a subsequence of the piecewise linear positions, uniformly, to a solution of the impact problem
     with u+ = -e u- + (1 + e) Proj_M(T_K(q), u-); velocities are bounded in BV (theorem 1 and 2). In practice the
     state is first order in h: a block of 1 kg that 40 N sin(2 pi t / T), T = 1 s, lifts off the floor by 3.2 m, e = 0,
-    is off by 28, 21, 10 and 4 % of that with 20, 40, 80 and 160 steps for a period T, at status 0; with 15 N and 22 cm
-    by 3 and 1 % with 20 and 40 (VelocityProjection has more of this). With fewer than some 15 the status is TOO_COARSE.
+    is off by 28, 21, 10 and 4 % of that with 20, 40, 80 and 160 steps for a period T, at status 0.
 
     Its derivative: wrong at every h where the *time* of an impact matters later: by 100 % for a bouncing ball after
     two impacts, whose dq/dq_0 has the wrong sign, by 28 % for two spheres that meet obliquely, by 5 to 20 % for a
     mass in polar coordinates (`experiments/convergence.py`). The step that sees the impact is an integer and does
-    not move with the parameters. Right: the row -e of the position for a ball that flies without gravity. Use
-    EventTimed where derivatives matter.
+    not move with the parameters. Use EventTimed where derivatives matter.
 
     Args:
         acceleration: None, for F(t, q, v, h) = M(q)^-1 f(t, q, v), or F(t, q, v, h, params) -> (d,) [m/s^2], equal to
@@ -146,14 +144,13 @@ class ElasticProjection(Scheme):
 def _unlike_the_law(system, params, t, h, meant, mass, z, started: _Started, gain, impulse) -> Array:
     r"""() OK, or why what this step makes of its impacts is not the impact law.
 
-    - COUPLED_IMPACTS: an impact acts on another one, or on a resting contact: (H6) fails and it matters. With unit
-      normals e_i in the metric M^-1 and the jump s_i = impulse_i |grad g_i|_{M^-1} that contact i makes in the
-      velocity, what two of them do to each other is |<e_i, e_j>| min(s_i, s_j). An impact takes two steps.
+    - COUPLED_IMPACTS: an impact acts on another one, or on a resting contact. With unit normals e_i in the metric M^-1
+      and the jump s_i = impulse_i |grad g_i|_{M^-1} that contact i makes in the velocity, what two of them do to each
+      other is |<e_i, e_j>| min(s_i, s_j). An impact takes two steps.
     - UNEVEN_STEPS: these two, or the one that led into the impact, differ in length.
     - TOO_COARSE: an impact within the first step, (4), which knows no restitution.
 
-    What forces do within a step is no impact: contacts at rest press on each other at every step. Of a contact the
-    forces count on what it moves, also through others that act.
+    What forces do within a step is no impact: contacts at rest press on each other at every step.
 
     Source: S3 (H6), eq. (8); lemma 4, which keeps the two steps of an impact apart from those of another.
     """

@@ -15,10 +15,8 @@ pressed onto the ground by the given force F, and bears just that, and nothing i
         ___________
 
 What layers rub is the body, by the rows of their own slip velocities. So events, modes, impacts and derivatives are
-those of contacts that rub.
-
-In an event-driven step the layers of contacts that are open rub nothing: they would have slips that end, and hand on
-impacts between bodies that do not touch. Where one solution says what closes and what it bears, they are told by it.
+those of contacts that rub. In an event-driven step the layers of contacts that are open rub nothing: they would have
+slips that end, and hand on impacts between bodies that do not touch.
 """
 
 from __future__ import annotations
@@ -44,11 +42,9 @@ class Layers:
 
     Attributes:
         given: the system itself.
-        system: the `System` of all of them, contacts and coordinates of the layers behind its own: layer by layer, then
-            those of joints.
-        params: its params.
-        contacts: c, how many contacts the given system has.
-        piled: c m, how many layers there are under its contacts; joints: how many in joints.
+        system: the `System` of all, contacts and coordinates of the layers behind its own: layer by layer, then joints;
+            params: its params.
+        contacts: c, of the given system; piled: c m, layers under its contacts; joints: layers in joints.
     """
 
     given: System
@@ -134,9 +130,7 @@ class Layers:
 
 
 class _Given(NamedTuple):
-    """What is known of a system with layers: the params of the system itself; the masses (c m + j,) of the layers [kg],
-    any will do, and those like that of the bodies are the best conditioned; the gap () up to which a contact counts as
-    touching [m]."""
+    """The system's own params; masses (c m + j,) of the layers [kg], any will do; the gap () of what touches [m]."""
 
     own: Params
     mass: Array

@@ -14,8 +14,8 @@ from diffcontact.schemes.scheme import Info
 
 
 class LineState(NamedTuple):
-    """Position and right velocity, friction impulse (N,) not reported yet, how many percussions are over; what else the
-    scheme knows of the motion."""
+    """Position, right velocity, friction impulse (N,) not reported yet, how many percussions are over, what else is
+    known of the motion."""
 
     q: Array
     u: Array
@@ -63,21 +63,14 @@ def advance(line: ParticleLine, params, t, h, state: LineState, glide: Glide) ->
 
 
 def percussion(line: ParticleLine, params, t, weight, u: Array) -> tuple[Array, Array]:
-    r"""The jump of the velocity at a percussion: u+ (N,) and the friction impulse a f (N,) [N s].
+    r"""Find the velocity u+ (N,) behind a percussion of weight () [s], and the friction impulse a f (N,) [N s].
 
-    M (u+ - u-) = a f,  f in nu(t) C,  -(u+ - E) in N_{nu C}(f), eq. (3.10)-(3.12). Masses are a diagonal, so the QP
-    falls apart into one per particle, with the solution: stick, where that takes less than a gamma nu; else slip
-    on, slowed by it::
+    M (u+ - u-) = a f,  f in nu(t) C,  -(u+ - E) in N_{nu C}(f), eq. (3.10)-(3.12). Masses are a diagonal, so each
+    particle sticks, where that takes less than a gamma nu, or else slips on, slowed by it::
 
         a f = -m v   where  m |v| < a gamma nu,     else     -a gamma nu sign(v),           v = u- - E(t)
 
-    A percussion of weight zero is slip without an impulse, so that it leaves derivatives alone, also those of a
-    particle that is at rest relative to the belt.
-
-    Args:
-        t: time of the percussion [s].
-        weight: () its weight a [s].
-        u: (N,) velocity before [m/s].
+    A weight of zero leaves derivatives alone, also those of a particle at rest relative to the belt.
 
     Source: S4 eq. (3.10)-(3.12), lemma 5.4.
     """

@@ -55,9 +55,9 @@ class PercussionFriction(Scheme):
 
     What converges: the state, first order in h; the step is stable for every h. Jumps are exact. That is much of slips
     that last for few steps: a particle of 1 kg with friction 9.81 N that 15 N sin(2 pi t / T), T = 1 s, moves to and
-    fro by 22 cm is off by 11, 5 and 3 % of that with 40, 80 and 160 steps for a period T; with 12 N, and 5 cm, by 14, 7
-    and 4 %. Where load and friction change so much within steps that this alone may come to 1/32 of the way of
-    particles that no spring moves, the status is TOO_COARSE.
+    fro by 22 cm is off by 11, 5 and 3 % of that with 40, 80 and 160 steps for a period T. Where load and friction
+    change so much within steps that this alone may come to 1/32 of the way of particles that no spring moves, the
+    status is TOO_COARSE.
 
     Its derivative: right, first order in h, for particles that slide, are struck, and stop for good. Wrong at every
     h, by 50 to 100 % for a chain with springs, once a slip velocity reverses. It should cross zero with the factor
@@ -96,17 +96,13 @@ class PercussionFriction(Scheme):
     def truncated(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
     ) -> Truncation:
-        """Of what is given as a function of time; implicit Euler damps what springs and dashpots do within a step. Of
-        particles that slide, and that neither touch, the change of load and friction within a step counts, too."""
+        """What is given as a function of time; implicit Euler damps what springs and dashpots do within a step."""
         return _truncation(system, params, t, h, before, after, impulse)
 
 
 @undifferentiated
 def _truncation(line: ParticleLine, params, t, h, before: LineState, after: LineState, impulse: Array) -> Truncation:
-    """What loads, normal reactions and the belt do within a step beside the times that it asks for.
-
-    `timed` misses nothing where a particle sticks, or feels more than load and friction.
-    """
+    """What a step of a line may miss; `timed` nothing where a particle sticks, or feels more than load and friction."""
     u, w = before.u, after.u
     mass, none, everywhere = read(u.dtype, line.mass(params))[0], jnp.zeros_like(u), jnp.ones(u.shape, bool)
 

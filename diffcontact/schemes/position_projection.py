@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,15 +20,13 @@ from diffcontact.system import contacts
 _PASSES = 100
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["shift", "multipliers", "status"], meta_fields=[])
-@dataclass(frozen=True)
-class ProjectedPosition:
+class ProjectedPosition(NamedTuple):
     """The projection w + shift of a position w onto the admissible set.
 
     Attributes:
         shift: (d,) from the point w to its projection, exactly zero where w is admissible [m].
         multipliers: (c,) >= 0 with M shift = G(w + shift)^T multipliers [kg m].
-        status: () a `Status`: PROJECTION_LIMIT where no local projection was reached.
+        status: () PROJECTION_LIMIT where no local projection was reached.
     """
 
     shift: Array
@@ -38,18 +35,15 @@ class ProjectedPosition:
 
 
 def project_position(system, params, t, mass, start: Array, w: Array) -> ProjectedPosition:
-    r"""The point of C(t) = {x : g_i(t, x) >= 0} nearest to w, locally.
+    r"""Find the point of C(t) = {x : g_i(t, x) >= 0} nearest to w, locally.
 
     The constraints are linearised, the linear problem is solved, and again from its solution until it stays::
 
         x_{k+1} = argmin 1/2 |x - w|_M^2     subject to     g_i(t, x_k) + <grad g_i(t, x_k), x - x_k> >= 0
 
-    A fixed point satisfies the first-order conditions of the projection itself: M (x - w) in the normal cone. Where
-    C(t) is eta-prox-regular and w is nearer to it than eta, that is *the* projection. Any number of constraints may
-    be active, also more than dimensions.
-
-    The iteration is not differentiated. One more step is: a Newton step on the first-order conditions, which carries
-    the derivative (implicit function theorem), with the curvature H = sum_i multiplier_i D^2 g_i of the Lagrangian::
+    A fixed point satisfies the first-order conditions: M (x - w) in the normal cone. Where C(t) is eta-prox-regular and
+    w nearer to it than eta, it is *the* projection. The iteration is not differentiated. One more step is: Newton's on
+    these conditions, with the curvature H = sum_i multiplier_i D^2 g_i of the Lagrangian::
 
         x = argmin 1/2 |x - w|_M^2 - 1/2 <x - x_k, H (x - x_k)>
             subject to     g_i(t, x_k) + <grad g_i(t, x_k), x - x_k> = 0,     i active
@@ -59,9 +53,6 @@ def project_position(system, params, t, mass, start: Array, w: Array) -> Project
         mass: (d,) or (d, d), the metric.
         start: (d,) where the first linearisation is made; decides which of several local projections is meant.
         w: (d,) the point to project.
-
-    Returns:
-        A `ProjectedPosition`.
 
     Source: S2 eq. (26), S3 eq. (7); prox-regularity S2 definition 2.5.
     """

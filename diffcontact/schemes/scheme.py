@@ -33,10 +33,15 @@ class State:
 )
 @dataclass(frozen=True)
 class Info:
-    """What a step reports and does not carry: impulse per contact (c,) [N s], status (), and, from a scheme that puts
-    impacts at their own times, its `Percussion`s (m, ...); where contacts rub, the impulse of friction (c, k) [N s],
-    and from a scheme that tells changes of modes, the `Beginning`s (m, ...) of its pieces of motion; impulses of
-    friction in joints (j, k) [N s or N m s]. The `Truncation` of the step is added in `stepping`."""
+    """What a step reports and does not carry.
+
+    Attributes:
+        impulse: (c,) per contact [N s]; friction: (c, k) where contacts rub; joints: (j, k) of friction in joints.
+        status: () of the step.
+        percussions, pieces: from a scheme that puts impacts at their own times, its `Percussion`s and the `Beginning`s
+            of its pieces of motion (m, ...), where they are asked for.
+        truncation: that of the step, added in `stepping`.
+    """
 
     impulse: Array
     status: Array
@@ -87,12 +92,9 @@ class Scheme(ABC):
     def truncated(
         self, system: Any, params: Any, t: ArrayLike, h: ArrayLike, before: Any, after: Any, impulse: Array
     ) -> Truncation | None:
-        """The `Truncation` of a step from one state to another, impulse (c,) [N s], or None where states know that of
-        the whole motion.
+        """Tell what a step from one state to another may have missed, impulse (c,) [N s]; None where states know it.
 
-        That of a scheme of first order, unless it knows better: the status of a motion is TOO_COARSE where place and
-        velocity, or time where no contact acts, change forces so much within steps that this may come to 1/32 of the
-        way, or where forces, walls and belts do much that no step sees (`monitor`).
+        By default that of a scheme of first order.
         """
         return truncation_of_step(system, params, t, h, before, after, impulse)
 
