@@ -22,7 +22,7 @@ from diffcontact.schemes.event_timed.motion import Jump, blend_weight, flowed, r
 from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.layers import Layers
 from diffcontact.status import Status, first
-from diffcontact.system import friction_status
+from diffcontact.system import law_status
 
 
 def impact(system: Any, params: Any, t: Any, q: Any, u: Any, closed: Any = None) -> Percussion:
@@ -134,8 +134,7 @@ def _percussion(system, params, t, q, u, closed, place: Place) -> Percussion:
     number = jnp.where(due, contact, -1).astype(jnp.int32)
     none, numbers = jnp.zeros_like(opening), jnp.arange(gaps.size)
     friction = z[:, 1:] if system.rubs else None
-    status = first(first(turns, status), system.restitution_status(params, opening, closed & due))
-    status = first(status, friction_status(system, params, opening, closed & due))
+    status = first(first(turns, status), law_status(system, params, opening, closed & due))
     return Percussion(
         *(t, number, z[:, 0], opening, place.velocity(w)[:, 0], none, none > 0, q, u, w - u, numbers, friction),
         status=status,

@@ -32,7 +32,7 @@ from jax import Array, lax
 
 from diffcontact.numerics.mass import solve
 from diffcontact.qp.rows import BodyRows, Rows, magnitudes
-from diffcontact.status import Status
+from diffcontact.status import Status, first
 
 Params = Any
 
@@ -280,20 +280,12 @@ class System(AllContacts):
     def restitution_of(self, params: Params, before: Array) -> Array:
         """() or (c,) coefficients of restitution in an impact before which the gap velocities are these (c,) [m/s].
 
-        Within [0, 1] whatever the law says at these speeds; `restitution_status` tells.
+        Within [0, 1] whatever the law says at these speeds; `law_status` tells.
         """
         if not self.speed_dependent:
             return jnp.asarray(self.restitution(params), before.dtype)
         e = jnp.asarray(self.restitution(params, approach(before)), before.dtype)
         return jnp.where((e >= 0) & (e <= 1), e, jnp.clip(e, 0, 1))
-
-    def restitution_status(self, params: Params, before: Array, taking_part: Array) -> Array:
-        """() OK, or BAD_RESTITUTION where a law leaves [0, 1] at the speed of a contact (c,) that takes part."""
-        if not self.speed_dependent:
-            return jnp.zeros((), jnp.int32)
-        e = jnp.asarray(self.restitution(params, approach(before)))
-        lawful = jnp.all(~taking_part | (e >= 0) & (e <= 1))
-        return jnp.where(lawful, Status.OK, Status.BAD_RESTITUTION).astype(jnp.int32)
 
     def linearised(self, params: Params, t: Any, q: Array) -> tuple[Array, Rows]:
         """Gaps (c,) [m] and their gradients (c, d) at (t, q), sparse where the system brings its own."""
@@ -484,13 +476,18 @@ def stated_friction(system: System, params: Params, count: int, dtype, before: A
     return jnp.broadcast_to(jnp.asarray(system.friction(params, speed), dtype), (count,))
 
 
-def friction_status(system: System, params: Params, before: Array, taking_part: Array) -> Array:
-    """() OK, or NO_FRICTION where a law is negative at the speed of a contact (c,) that takes part in an impact."""
-    if not system.friction_by_speed:
-        return jnp.zeros((), jnp.int32)
-    mu = stated_friction(system, params, before.size, before.dtype, before)
-    lawful = jnp.all(~taking_part | (mu >= 0))
-    return jnp.where(lawful, Status.OK, Status.NO_FRICTION).astype(jnp.int32)
+def law_status(system: System, params: Params, before: Array, taking_part: Array) -> Array:
+    """() OK, or BAD_RESTITUTION or NO_FRICTION where a law of the speed of approach is none for a contact (c,) that takes
+    part in an impact: a restitution leaves [0, 1], a friction is negative."""
+    status = jnp.zeros((), jnp.int32)
+    if system.speed_dependent:
+        e = jnp.asarray(system.restitution(params, approach(before)))
+        lawful = jnp.all(~taking_part | (e >= 0) & (e <= 1))
+        status = jnp.where(lawful, Status.OK, Status.BAD_RESTITUTION).astype(jnp.int32)
+    if system.friction_by_speed:
+        lawful = jnp.all(~taking_part | (stated_friction(system, params, before.size, before.dtype, before) >= 0))
+        status = first(status, jnp.where(lawful, Status.OK, Status.NO_FRICTION).astype(jnp.int32))
+    return status
 
 
 def tangential_restitutions(system: System, params: Params, count: int, dtype) -> Array:

@@ -42,7 +42,7 @@ from diffcontact.schemes.line import LineState, Within, advance, begin
 from diffcontact.schemes.monitor import Truncation
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first
-from diffcontact.system import System, acceleration, friction_status, rate
+from diffcontact.system import System, acceleration, law_status, rate
 
 RECORD = "events of a step"
 # The kinds of events: a gap closes; a load vanishes; a slip comes to its end, or friction reaches its bound.
@@ -318,10 +318,7 @@ class Equations(NamedTuple):
         told = jnp.where((left_out & ~late) | astray, Status.TOO_COARSE, told)
         told = jnp.where(now.found, told, Status.NO_FRICTION).astype(jnp.int32)
         struck = now.struck & due.strike
-        if system.speed_dependent:
-            told = first(told, system.restitution_status(params, now.before, struck))
-        if system.slip is not None:
-            told = first(told, friction_status(system, params, now.before, struck))
+        told = first(told, law_status(system, params, now.before, struck))
         moved = t + found.s, left - found.s, end.q, end.u
         return moved, after, now.limits, monitor, now.z + end.impulse, told, ~found.found, piece
 
