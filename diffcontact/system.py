@@ -477,8 +477,10 @@ def stated_friction(system: System, params: Params, count: int, dtype, before: A
 
 
 def law_status(system: System, params: Params, before: Array, taking_part: Array) -> Array:
-    """() OK, or BAD_RESTITUTION or NO_FRICTION where a law of the speed of approach is none for a contact (c,) that takes
-    part in an impact: a restitution leaves [0, 1], a friction is negative."""
+    """() OK, BAD_RESTITUTION where a law of the speed leaves [0, 1], or NO_FRICTION where it is negative.
+
+    Asked of the contacts (c,) that take part in an impact before which gap velocities are these (c,) [m/s].
+    """
     status = jnp.zeros((), jnp.int32)
     if system.speed_dependent:
         e = jnp.asarray(system.restitution(params, approach(before)))

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.inputs import Functions, require_functions, require_shapes
-from diffcontact.requirements import (
+from diffcontact.inputs import (
+    Functions,
     finite,
     friction_law,
     impact_law,
@@ -17,6 +17,8 @@ from diffcontact.requirements import (
     no_overlap,
     not_negative,
     of_system,
+    require_functions,
+    require_shapes,
     requirements,
 )
 from diffcontact.status import Status
