@@ -42,9 +42,7 @@ class Course:
     """A run piece by piece.
 
     Attributes:
-        system, params: what moved.
-        impacts: its k percussions, a `Percussion` with entries (k, c) for all contacts, near or not.
-        gaps: (k, c) those of all contacts at these [m].
+        impacts: its k percussions, a `Percussion` with entries (k, c) for all contacts; gaps: (k, c) at these [m].
         begin, end: of the pieces, which begin after an impact and end before one.
         fastest: (d,) the largest |u| of each coordinate [m/s].
         length: () the longest way of any coordinate, and no longer than that of a gap [m].

@@ -42,8 +42,8 @@ LEAST_WAY = 0.75
 # What surfaces that hardly move round by, in eps of the largest coordinate.
 _ROUNDING = 64
 # What a step takes a force for may be wrong by 5/8 of what comes or goes with it and lasts for eight steps: by half,
-# where it is switched on right behind the beginning of a step, and as a mean over uneven places. And by 1/8 of what
-# acts anyhow, so that a force may have six steps for a period; and by the last share of the largest on any coordinate.
+# where it is switched on right behind the beginning of a step. And by 1/8 of what acts anyhow, so that a force may have
+# six steps for a period; and by the last share of the largest on any coordinate.
 _STEPS, _SWITCHED, _ACTING, _LARGEST = 8, 5 / 8, 1 / 8, 1 / 256
 # A wall may come in by that share faster than the body that it meets goes on.
 _THROWN = 3 / 16
@@ -129,7 +129,7 @@ def beside(given: Callable, t, s, nodes: tuple[float, ...]) -> tuple[Array, Arra
 
 @undifferentiated
 def given_forces(system, params, q: Array, u: Array) -> Callable:
-    """t -> (d,) the acceleration of what is at q with the velocity u [m/s^2]."""
+    """Make t -> (d,) the acceleration of what is at q with the velocity u [m/s^2]."""
     return lambda t: acceleration(system, params, t, q, u)
 
 
@@ -256,9 +256,7 @@ def _unseen_walls(system, params, t, s, q: Array, impulse: Array) -> Unseen:
 def surfaces_strike(system, params, t, s, q: Array, u: Array, w: Array, impulse: Array) -> Array:
     """() whether walls throw a body within s seconds, or belts push it, in a way that steps do not see.
 
-    Args:
-        q, u: the place and the velocity at the beginning; w: (d,) the velocity at the end.
-        impulse: (c,) of the contacts that acted [N s].
+    From the place q with the velocity u to the velocity w; contacts had the impulses (c,) [N s].
     """
     thrown = _walls_kick(system, params, t, s, q, u, w, impulse)
     joints = slip_of(system, params, q, u, "joint_slip")
@@ -465,20 +463,17 @@ class Truncation(NamedTuple):
 
         s^2/6 |a(t + s) - a(t)|  =  s/3 |w - u - s a(t)|,       w = u + s/2 (a(t) + a(t + s)) the velocity at the end
 
-    Sums are compared, so that a motion may begin from rest. Errors that grow by themselves, as those of chaotic motions
-    do, are beyond it: that is what `substeps="auto"` is for.
+    Errors that grow by themselves, as those of chaotic motions do, are beyond it.
 
     Attributes:
-        error: (d,) the sum of these [m].
-        way: (d,) how far the coordinate has moved, to and fro [m].
+        error: (d,) the sum of these [m]; way: (d,) how far the coordinate has moved, to and fro [m].
         time: () how long the motion has gone on [s].
-        forces: (d,) what is unseen of forces that are given as functions of time [m/s].
-        surfaces: () for how long walls and belts did what steps cannot see, and for how long they had a part [s].
-        blind: () how many steps went through an obstacle, or did not see how a surface strikes a body.
-        blows: (d,) the sum of blows that single steps did not see [m/s].
+        forces: (d,) what is unseen of forces that are given as functions of time [m/s]; surfaces: () for how long walls
+            and belts did what steps cannot see [s].
+        blind: () how many steps went through an obstacle, or did not see how a surface strikes a body; blows: (d,) the
+            sum of blows that single steps did not see [m/s].
         timed: where steps of first order know forces that are given as functions of time, else None: (d,) what their
-            change within steps adds to the place, and how far the coordinate has moved [m]. That is not `way`, which a
-            weight has a part in that rests on a floor.
+            change within steps adds to the place, and the way [m], without that of a weight that rests on a floor.
     """
 
     error: Array

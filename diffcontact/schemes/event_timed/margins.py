@@ -51,8 +51,7 @@ class Margins(NamedTuple):
         flight:    place + s velocity + defect,    velocity + defect
         impact:    place + jump (n place) / v,     velocity + jump (n velocity) / v + defect
 
-    How forces change with the place is left out: between two impacts that is little. Decisions ask for the first alone:
-    where the second may change one, it is as large as what that decides.
+    How forces change with the place is left out: between two impacts that is little. Decisions ask for the first alone.
 
     Attributes:
         error: (4, d) both of the place, in the coordinates of u [m], and both of the velocity [m/s].
@@ -73,14 +72,7 @@ class Margins(NamedTuple):
         return jnp.sum(jnp.abs(self.error[2:]), axis=0)
 
     def after(self, s, off: Array, change: Array, way: Array, order: int) -> Margins:
-        """And a piece of s seconds.
-
-        Args:
-            off: (d,) the truncation of its place at second order [m], with its sign.
-            change: (d,) of the velocity in it [m/s].
-            way: (d,) how far the coordinate has moved in it, to and fro [m].
-            order: of the motion, 2 or 4.
-        """
+        """Add a piece of s seconds: its truncation at second order, its change of velocity and its way, (d,) each."""
         share = jnp.abs(off) / jnp.where(way > 0, way, jnp.inf)
         # Of an oscillation of w radians per second the share is x / 6, x = (w s)^2. The place is off by x / 6 or by
         # x^2 / 120 of the way; the change of the velocity by that of the trapezoidal or of Simpson's rule, x / 12 or
@@ -91,7 +83,7 @@ class Margins(NamedTuple):
         return self._replace(error=jnp.stack(moved))
 
     def roused(self, left: Array, flight) -> Margins:
-        """And velocities (d,) of bounces that were left out, where they are larger than what is carried.
+        """Take velocities (d,) of bounces that were left out, where they are larger than what is carried.
 
         A bounce that would be back within a flight of so many seconds rises to a quarter of these times its velocity.
         """
@@ -101,22 +93,19 @@ class Margins(NamedTuple):
         return self._replace(error=jnp.stack(roused))
 
     def through(self, normal: Array, speed, jump: Array, defect: Array) -> Margins:
-        """And an impact of the contact with this normal (d,), met at a speed < 0 [m/s]; otherwise there is none.
+        """Go through an impact of the contact with this normal (d,), met at a speed < 0 [m/s]; otherwise there is none.
 
-        Args:
-            jump: (d,) what it does to the velocity; defect: (d,) and by what that is wrong for bounces left out [m/s].
+        It changes the velocity by `jump`, which bounces left out make wrong by `defect`, (d,) each [m/s].
         """
         share = jump / jnp.where(speed < 0, speed, -jnp.inf)
         turned = self.error + jnp.outer(self.error @ normal, share)
         return self._replace(error=turned + jnp.outer(jnp.arange(4) == 3, jnp.where(speed < 0, defect, 0.0)))
 
     def held(self, these: Array, normals: Array, pushed: Array) -> Margins:
-        """And what contacts that are held leave of it: no gap and no velocity along their normals.
+        """Hold contacts (c,), 1 or 0: they leave no gap and no velocity along their normals (c, d).
 
-        One sweep of Jacobi's iteration, with the sums of rows in place of the diagonal, so that it never overshoots.
-
-        Args:
-            these: (c,) 1 for contacts that are held, else 0; normals: (c, d); pushed: (c, d) M^-1 times the normals.
+        One sweep of Jacobi's iteration, with the sums of rows in place of the diagonal, so that it never overshoots;
+        `pushed` is M^-1 times the normals.
         """
         sums = jnp.abs(normals @ pushed.T) @ these
         share = (these / jnp.where(sums > 0, sums, 1.0))[:, None] * normals
@@ -125,21 +114,17 @@ class Margins(NamedTuple):
     def judged(
         self, normals: Array, cubic: Cubic, end, s, watched: Array, struck: Array, closed, fast: Array
     ) -> Margins:
-        """And the decisions of a piece of s seconds, with the error at its end.
+        """Judge the decisions of a piece of s seconds, with the error at its end.
 
         - A contact that is not struck comes closer than the error: it might have been struck.
-        - One that is struck so slowly that it might have been missed, or that the error is much of its speed.
+        - One is struck so slowly that it might have been missed, or that the error is much of its speed.
         - One that is open, acts on a coordinate of the one that is struck, and closes so soon that it might have been
           the first. Of bounces that are left out: if one of the two is `fast`.
 
         Args:
-            normals: (c, d) of the contacts at the beginning.
-            cubic: the gaps along the piece.
-            end: gaps (c,) and their velocities there [m, m/s].
-            watched: (c,) contacts that are looked at.
-            struck: (c,) the one that is struck at the end, if any.
-            closed: () a gap below this is closed [m].
-            fast: (c,) contacts that close so fast that their order matters.
+            cubic: the gaps along the piece; end: gaps (c,) and their velocities there [m, m/s].
+            watched: (c,) contacts that are looked at; struck: (c,) the one that is struck at the end, if any.
+            closed: () a gap below this is closed [m]; fast: (c,) contacts whose order matters.
         """
         rows, (gap, speed) = jnp.abs(normals), end
         sizes, others = jnp.abs(self.error) @ rows.T, watched & ~struck
