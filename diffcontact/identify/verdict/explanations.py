@@ -447,14 +447,23 @@ def _way(evidence: Evidence, parts: Parts) -> float:
 
 def _scales_and_clocks(evidence: Evidence, parts: Mapping[Fault, Parts]) -> list[Reason]:
     """Those of which 1 % would not show, with how little moves an estimate as far as its interval goes."""
-    matter = {fault: _moved(evidence, by) for fault, by in _unseen(evidence, parts, ("scale", "clock")).items()}
+    kept, matter = evidence.kept, dict[Fault, dict[str, tuple[float, bool]]]()
+    own, values = evidence.objective.parameters.own[kept], evidence.result.estimate[kept]
+    # Of an interval cut by a bound the longer side.
+    reach = np.max(np.abs(evidence.result.ends[kept] - values[:, None]), axis=1)
+    for fault, by in _unseen(evidence, parts, ("scale", "clock")).items():
+        off = np.divide(reach, np.abs(by), out=np.full_like(reach, np.inf), where=by != 0)
+        moves = matter.setdefault(fault, {})
+        for j in np.flatnonzero(off < _ORDINARY):
+            name = evidence.names[j].partition("[")[0]
+            moves[name] = min(moves.get(name, (np.inf, True)), (float(off[j]), bool(own[j])))
     # What a run has to itself, its start above all, is of interest only where nothing else is moved.
-    own = all(one.own for moves in matter.values() for one in moves.values())
+    all_own = all(is_own for moves in matter.values() for _, is_own in moves.values())
     told = {}
     for fault, moves in matter.items():
-        moves = sorted((one.off, name) for name, one in moves.items() if one.own == own)[:NAMED]
-        if moves:
-            each = [{"percent": 100 * off, "name": name} for off, name in moves]
+        nearest = sorted((off, name) for name, (off, is_own) in moves.items() if is_own == all_own)[:NAMED]
+        each = [{"percent": 100 * off, "name": name} for off, name in nearest]
+        if each:
             told[fault] = Reason("first part", each[0]), *(Reason("part", one) for one in each[1:])
     # What is told of a channel is not told again of that channel with another.
     return [
@@ -462,23 +471,3 @@ def _scales_and_clocks(evidence: Evidence, parts: Mapping[Fault, Parts]) -> list
         for fault, each in told.items()
         if len(fault.channels) < 2 or not any(Fault("scale", (c,)) in told for c in fault.channels)
     ]
-
-
-class _Moved(NamedTuple):
-    """How small a fault brings a parameter to the end of its interval, and whether every run has that to itself."""
-
-    off: float
-    own: bool
-
-
-def _moved(evidence: Evidence, moved: NDArray) -> dict[str, _Moved]:
-    """The parameters that an ordinary fault moves so far, by their names; `moved` (P,) is that of one of size 1."""
-    result, kept, found = evidence.result, evidence.kept, dict[str, _Moved]()
-    own, ends, values = evidence.objective.parameters.own[kept], result.ends[kept], result.estimate[kept]
-    for j, by in enumerate(np.abs(moved)):
-        if np.all(np.isfinite(ends[j])) and by > 0:
-            # Of an interval cut by a bound the longer side.
-            off, name = float(np.max(np.abs(ends[j] - values[j])) / by), evidence.names[j].partition("[")[0]
-            if off < _ORDINARY:
-                found[name] = min(found.get(name, _Moved(np.inf, True)), _Moved(off, bool(own[j])))
-    return found
