@@ -149,7 +149,7 @@ class Run:
         return s, np.where(finite, slope, 0.0)[:, None] * J
 
     def enough(self, theta: NDArray) -> tuple[int, float]:
-        """How many substeps the run needs at theta, and what half as long steps would change; see `precision.enough`."""
+        """How many substeps the run needs at theta, and what half as long steps would change (`precision.enough`)."""
         model, samples, z = self.model, self.samples, theta[self.index]
         if model.impacts:
             # Percussions are listed for numbers that are known when compiling; the samples know as much.
