@@ -1,4 +1,4 @@
-"""One run over a batch of parameters: in chunks, on all devices, processes and machines, streamed to a file."""
+"""Run a function over a batch of parameters: in chunks, on all devices and processes, streamed to a file."""
 
 from diffcontact.ensemble.run import ensemble
 

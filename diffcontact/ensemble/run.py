@@ -1,4 +1,4 @@
-"""One run over a batch of parameters: in chunks, on all devices, processes and machines, streamed to a file."""
+"""Run a function over a batch of parameters: in chunks, on all devices and processes, streamed to a file."""
 
 from __future__ import annotations
 
@@ -133,14 +133,9 @@ def ensemble(
 
 
 def summary(outputs: Any) -> str:
-    """How many lanes are fine, and what is wrong with the others; empty where the outputs hold no status.
+    """Say how many lanes are fine, and what is wrong with others, by `status` (n,).
 
-    Args:
-        outputs: what `ensemble` returned; the first (n,) array in it that is called `status` counts.
-
-    Example:
-        >>> summary({"status": np.array([0, 1, 0])})
-        '2 of 3 lanes are fine; 1 OVERLAP (lanes 1): the initial position overlaps: ...'
+    Empty where the outputs hold no status.
     """
     leaves = jax.tree_util.tree_leaves_with_path(outputs)
     named = (leaf for path, leaf in leaves if path and jax.tree_util.keystr(path[-1:], simple=True) == "status")
@@ -156,7 +151,6 @@ def summary(outputs: Any) -> str:
 
 
 def _require_arguments(run, batch, store, fixed) -> None:
-    """Refuse what is no function, no numbers or no file."""
     if not callable(run):
         raise ValueError(f"ensemble(run={brief(run)}): expected a function of the parameters of one lane")
     if not (store is None or isinstance(store, str | PathLike)):
@@ -169,7 +163,7 @@ def _require_arguments(run, batch, store, fixed) -> None:
 
 
 def _is_number(leaf) -> bool:
-    """Whether numpy knows it as an array of numbers or of truth values."""
+    """Tell whether numpy knows a leaf as numbers or truth values."""
     try:
         dtype = getattr(leaf, "dtype", None) or np.asarray(leaf).dtype
     except (TypeError, ValueError):
@@ -178,7 +172,7 @@ def _is_number(leaf) -> bool:
 
 
 def _lanes(batch) -> int:
-    """The common length of the leading axes."""
+    """Return the common length of the leading axes."""
     leaves = jax.tree_util.tree_leaves_with_path(batch)
     if not leaves:
         raise ValueError("ensemble(batch): empty, expected at least one array")
@@ -191,7 +185,7 @@ def _lanes(batch) -> int:
 
 
 def _chunk(chunk, count, devices) -> int:
-    """Lanes at once: no more than there are, and every device gets the same number."""
+    """Choose lanes at once, as many for every device."""
     if chunk is None:
         chunk = side_by_side(devices[0].platform).ensemble * len(devices)
     if not is_count(chunk, 1):
@@ -200,13 +194,13 @@ def _chunk(chunk, count, devices) -> int:
 
 
 def _lanes_of(number, batch, chunk, count):
-    """The lanes of one chunk. All chunks have one shape: beyond the last lane comes the last lane again."""
+    """Select a chunk's lanes; beyond the last lane comes the last again."""
     index = np.minimum(np.arange(number * chunk, (number + 1) * chunk), count - 1)
     return jax.tree.map(lambda x: x[index], batch)
 
 
 def _shapes(run, batch, count):
-    """Shapes and dtypes (n, ...) of the outputs; jax decides how wide a number is."""
+    """Return shapes and dtypes (n, ...) of the outputs; jax decides how wide a number is."""
     lane = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jax.dtypes.canonicalize_dtype(x.dtype)), batch)
     try:
         shapes = jax.eval_shape(run, lane)
@@ -220,7 +214,7 @@ def _shapes(run, batch, count):
 
 
 def _require_arrays(run, lane, error: Exception) -> None:
-    """Refuse a run that comes to its end and returns something else; one that failed raises its own error."""
+    """Refuse a run that returns no arrays; one that failed raises its own error."""
     returned = []
     with suppress(Exception):
         jax.eval_shape(lambda params: returned.append(run(params)), lane)
@@ -231,7 +225,7 @@ def _require_arrays(run, lane, error: Exception) -> None:
 
 
 def _by_processes(run, missing, lanes) -> Generator[tuple[int, Any], None, None]:
-    """Number and outputs of each chunk, dealt out to the processes that jax knows: mostly this one alone."""
+    """Yield each chunk's number and outputs, dealt out to the processes that jax knows."""
     processes = jax.process_count()
     for begin in range(0, missing.size, processes):
         numbers = missing[begin : begin + processes]
@@ -241,7 +235,7 @@ def _by_processes(run, missing, lanes) -> Generator[tuple[int, Any], None, None]
 
 
 def _by_executor(executor, task, missing, lanes, shapes, chunk, store) -> Generator[tuple[int, Any], None, None]:
-    """Number and outputs of each chunk, dealt out to an executor's workers."""
+    """Yield each chunk's number and outputs, dealt out to an executor's workers."""
     expected, structure = jax.tree.flatten(shapes)
 
     def told(number):
@@ -262,7 +256,7 @@ def _by_executor(executor, task, missing, lanes, shapes, chunk, store) -> Genera
 
 
 def _results(store, batch, fixed, shapes, chunk) -> Arrays | Store:
-    """Where the outputs go, with what is done already in it: the store in the first process, else arrays."""
+    """Choose the store in the first process, else arrays, with what is already done."""
     count, first = jax.tree.leaves(batch)[0].shape[0], jax.process_index() == 0
     call = (batch, fixed, shapes, chunk)
     try:
@@ -281,7 +275,7 @@ def _results(store, batch, fixed, shapes, chunk) -> Arrays | Store:
 
 
 def _agree(store, call, *, refused: bool) -> None:
-    """Raise in all processes what one of them finds wrong: the others would wait for it in the next gathering."""
+    """Raise in all processes the error of one: others would wait in the next gathering."""
     if jax.process_count() == 1:
         return
     alike = np.frombuffer(bytes.fromhex(digest(*call)), np.uint8)
@@ -293,10 +287,9 @@ def _agree(store, call, *, refused: bool) -> None:
 
 
 def gathered(values: Any) -> list[Any]:
-    """Collect the values of every process, in the order of the processes, bit for bit; every process must call it.
+    """Collect the values of every process, bit for bit, in the order of processes.
 
-    Args:
-        values: pytree of numpy arrays, of the same structure, shapes and dtypes in all processes.
+    Every process must call it, with the same structure, shapes and dtypes.
 
     Example:
         >>> gathered({"status": np.array([0, 1])})  # of the only process there is

@@ -1,4 +1,4 @@
-"""Where an ensemble's outputs go, chunk by chunk: arrays in memory, or an HDF5 file.
+"""Store an ensemble's outputs, chunk by chunk: arrays in memory, or an HDF5 file.
 
 parameters/...   what the lanes differ in, (n, ...)
 fixed/...        what they have in common
@@ -39,16 +39,7 @@ _TOLD = 3
 
 
 class Arrays:
-    """Outputs in memory.
-
-    Args:
-        outputs: pytree of (n, ...) shapes and dtypes.
-        chunk: lanes in a chunk.
-        count: n.
-
-    Attributes:
-        done: (chunks,) bool, which of them were there from the beginning: none.
-    """
+    """Keep outputs in memory; `done` (chunks,) is False at first."""
 
     def __init__(self, outputs: Any, chunk: int, count: int):
         self._outputs = jax.tree.map(lambda x: np.empty(x.shape, x.dtype), outputs)
@@ -56,21 +47,20 @@ class Arrays:
         self.done = np.zeros(-(-count // chunk), bool)
 
     def write(self, number: int, values: Any) -> None:
-        """Put a chunk's outputs there; what is beyond the last lane is left out."""
+        """Put a chunk's outputs there, without lanes beyond the last."""
         for output, value in zip(jax.tree.leaves(self._outputs), jax.tree.leaves(values), strict=True):
             here = output[number * self._chunk : (number + 1) * self._chunk]
             here[...] = value[: here.shape[0]]
 
     def outputs(self) -> Any:
-        """All outputs."""
         return self._outputs
 
     def close(self) -> None:
-        """There is nothing to be closed."""
+        """Close nothing."""
 
 
 class Store:
-    """The file of one ensemble, which may be there already.
+    """Open or make the file of one ensemble.
 
     A chunk counts as done only when its mark is set after its outputs and their checksum, and all datasets have their
     full length and their place in the file from the beginning, so that writing changes nothing but numbers: a run that
@@ -81,9 +71,8 @@ class Store:
     not survive a write that fails.
 
     Args:
-        path: of the file; it is made if it is not there.
         batch: pytree of arrays (n, ...), the parameters.
-        fixed: pytree of arrays, what all lanes share.
+        fixed: pytree of arrays, common to all lanes.
         outputs: pytree of (n, ...) shapes and dtypes.
         chunk: lanes in a chunk.
 
@@ -91,8 +80,7 @@ class Store:
         done: (chunks,) bool, which of them the file held when it was opened.
 
     Raises:
-        ValueError: the file holds another ensemble, is none or damaged, or another process is writing it; two arrays
-            would have one name in it.
+        ValueError: the file holds another ensemble, or is damaged or in use; two arrays have one name.
         OSError: it cannot be made, read or written.
         ModuleNotFoundError: h5py is not installed.
     """
@@ -136,7 +124,7 @@ class Store:
         return ValueError(f"ensemble(store={str(self._path)!r}): {what}")
 
     def _datasets(self, folder: str, tree: Any) -> dict[str, Any]:
-        """The leaves by the names of their datasets, each of which stands for one of them alone."""
+        """Name the leaves by their datasets, each of which holds one leaf alone."""
         found, places = {}, set()
         for name, leaf in _named(tree):
             # As HDF5 reads it.
@@ -151,7 +139,7 @@ class Store:
         return found
 
     def _make(self) -> None:
-        """The file without any outputs, unless it is there."""
+        """Make the file without any outputs, unless it is there."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with alone_in(self._path.parent) as alone:
             require_no_link(self._path)
@@ -163,7 +151,7 @@ class Store:
                 self._layout().copy_to(file.fileno())
 
     def _layout(self) -> SparseFile:
-        """The file as HDF5 lays it out, with the parameters in it and room for the outputs."""
+        """Lay the file out by HDF5, with the parameters in it and room for the outputs."""
         # In one piece and with its place in the file, of which an empty part takes no room on the disk.
         placed = self._h5.h5p.create(self._h5.h5p.DATASET_CREATE)
         placed.set_alloc_time(self._h5.h5d.ALLOC_TIME_EARLY)
@@ -184,7 +172,7 @@ class Store:
         return layout
 
     def _places(self) -> dict[str, int]:
-        """Where in the file each dataset begins, after a look at everything but the outputs."""
+        """Return where each dataset begins, after a look at everything but the outputs."""
         if self._path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self._path))
         try:
@@ -213,7 +201,7 @@ class Store:
             raise self._refusal(f"not an HDF5 file, or a damaged one ({broken})") from broken
 
     def _otherwise(self, file) -> str:
-        """What differs in the file of another ensemble, or in one of something else."""
+        """Say what differs in the file of another ensemble, or in one of something else."""
         leaves, found = self._inputs | self._outputs, []
         for name, leaf in leaves.items():
             held = file.get(name)
@@ -239,7 +227,7 @@ class Store:
         return dataset.id.get_offset() or 0
 
     def _whole(self) -> NDArray:
-        """(chunks,) bool, which chunks are there, each as it was written."""
+        """Return (chunks,) bool, which chunks are there, each as it was written."""
         chunks = self._marks["done"].shape[0]
         done = np.frombuffer(self._read("done", 0, chunks), np.uint8)
         checksums = np.frombuffer(self._read("checksum", 0, chunks), np.uint32)
@@ -256,17 +244,17 @@ class Store:
         return done.astype(bool)
 
     def _read(self, name: str, first: int, last: int) -> bytes:
-        """The bytes of some rows of a dataset."""
+        """Read rows of a dataset."""
         row, begin = self._row(name)
         return os.pread(self._file.fileno(), (last - first) * row, begin + first * row)
 
     def _row(self, name: str) -> tuple[int, int]:
-        """Bytes in a row of a dataset, and where in the file the first one begins."""
+        """Return the bytes in a row of a dataset, and the place of the first row."""
         leaf = (self._outputs | self._marks)[name]
         return int(np.prod(leaf.shape[1:])) * np.dtype(leaf.dtype).itemsize, self._offsets[name]
 
     def write(self, number: int, values: Any) -> None:
-        """Put a chunk's outputs there, without what is beyond the last lane, then their checksum, then its mark."""
+        """Write a chunk's outputs without lanes beyond the last, then their checksum, then its mark."""
         first = number * self._chunk
         last = min(first + self._chunk, self._count)
         parts = {
@@ -286,7 +274,7 @@ class Store:
         put(self._file.fileno(), content, begin + first * row)
 
     def outputs(self) -> Any:
-        """All outputs, mapped into memory, read-only: what nobody looks at takes none."""
+        """Map all outputs into memory, read-only: unread ones take none."""
         return jax.tree.unflatten(self._structure, [self._mapped(*pair) for pair in self._outputs.items()])
 
     def _mapped(self, name: str, leaf) -> NDArray:
@@ -296,7 +284,7 @@ class Store:
 
 
 def checksum(parts: Iterable[bytes]) -> int:
-    """CRC-32 of some bytes, one part after the other.
+    """Return the CRC-32 of parts, one after the other.
 
     Example:
         >>> checksum([b"12345", b"6789"]) == 0xCBF43926
@@ -309,7 +297,7 @@ def checksum(parts: Iterable[bytes]) -> int:
 
 
 def digest(*parts) -> str:
-    """SHA-256 of names, shapes, dtypes and, where there are any, values of some pytrees.
+    """Return the SHA-256 of names, shapes, dtypes and known values of pytrees.
 
     Example:
         >>> digest({"a": 1.0}) == digest({"a": np.array(1.0)}), digest({"a": 1.0}) == digest({"b": 1.0})
@@ -325,6 +313,6 @@ def digest(*parts) -> str:
 
 
 def _named(tree) -> list[tuple[str, Any]]:
-    """Leaves, each with its path in the tree, a slash between its parts; two may have the same one."""
+    """List leaves with their paths, joined by slashes; two may have the same path."""
     paths = jax.tree_util.tree_leaves_with_path(tree)
     return [(jax.tree_util.keystr(path, simple=True, separator="/") or "value", leaf) for path, leaf in paths]

@@ -1,4 +1,4 @@
-"""Chunks of an ensemble as tasks: what one computes, here or wherever an executor takes it, and a few at a time.
+"""Compute chunks of an ensemble as tasks, here or wherever an executor takes them, a few at a time.
 
 A task has the same numbers in another process as here: it takes along what they depend on besides its arguments.
 """
@@ -50,11 +50,9 @@ class LostChunkError(RuntimeError):
 
 @lru_cache(maxsize=16)
 def vectorised(run: Callable[[Any], Any], devices: tuple[Any, ...]) -> Callable[[Any], Any]:
-    """The run over a chunk's lanes, compiled: numpy arrays in, numpy arrays out.
+    """Compile the run over a chunk's lanes, from numpy arrays to numpy arrays.
 
-    Args:
-        run: params -> any pytree of arrays.
-        devices: each loops over its own part of the lanes only, of which each has as many.
+    Each device loops over its own part of the lanes only; all parts have the same length.
     """
     mesh = jax.sharding.Mesh(np.array(devices), ("lanes",))
     spec = PartitionSpec("lanes")
@@ -70,7 +68,7 @@ def vectorised(run: Callable[[Any], Any], devices: tuple[Any, ...]) -> Callable[
 
 
 def _first_alone(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function; other threads wait for its first call, in which it compiles, instead of compiling it themselves."""
+    """Let other threads wait for the function's first call, in which it compiles."""
     first, called = Lock(), Event()
 
     def call(argument):
@@ -86,13 +84,13 @@ def _first_alone(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What the numbers of a compiled function depend on besides the function and its arguments.
+    """Hold what a compiled function's numbers depend on besides its arguments.
 
     Attributes:
         platform: of the devices, as "cpu".
         devices: how many a chunk is spread over.
         kernel: whether projections are the native kernel's.
-        versions: name and version of the packages that make the numbers, and of Python, whose functions are sent.
+        versions: of the packages that make the numbers, and of Python, whose functions are sent.
         settings: name and value of jax's own.
     """
 
@@ -104,17 +102,13 @@ class Conditions:
 
     @classmethod
     def here(cls, devices: tuple[Any, ...]) -> Conditions:
-        """Those of this thread, which may differ from another one's."""
+        """Read the conditions of this thread; another one's may differ."""
         settings = tuple((name, getattr(jax.config, f"jax_{name}")) for name in _SETTINGS)
         return cls(devices[0].platform, len(devices), kernel.ready(), _versions(), settings)
 
     @contextmanager
     def held(self) -> Iterator[tuple[Any, ...]]:
-        """Hold them in this thread, and give the devices.
-
-        Raises:
-            ValueError: what they ask for is not here.
-        """
+        """Hold the conditions in this thread and give the devices; ValueError where one is missing."""
         for (name, there), (_, here) in zip(self.versions, _versions(), strict=True):
             if there != here:
                 raise ValueError(f"the worker has {name} {here}, expected {there} as in the caller")
@@ -147,15 +141,10 @@ def _devices(platform: str) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A chunk's lanes -> the leaves of its outputs, wherever it is called: it can be pickled.
+    """Map a chunk's lanes to the leaves of its outputs, here or, pickled, elsewhere.
 
     The run travels by cloudpickle, which knows lambdas and functions within functions, or by pickle, which knows those
-    of a module only. jax's arrays in it travel as numpy's do.
-
-    Args:
-        run: params -> any pytree of arrays.
-        conditions: those of the caller.
-        name: by which this call is told from any other.
+    of a module only. jax's arrays in it travel as numpy's do. `name` tells this call from any other.
     """
 
     run: Callable[[Any], Any]
@@ -170,7 +159,7 @@ class Task:
 
     @cached_property
     def packed(self) -> bytes:
-        """The run for another process.
+        """Pickle the run for another process.
 
         Raises:
             ModuleNotFoundError: it needs cloudpickle, which is not installed.
@@ -195,7 +184,7 @@ class Task:
 
 @dataclass(frozen=True)
 class _Packed:
-    """The task in another process, not opened before it is called: a worker that cannot open it must live to say so."""
+    """Open the task when it is called: a worker that cannot open it must live to say so."""
 
     conditions: Conditions
     run: bytes
@@ -210,7 +199,7 @@ class _Packed:
 
 @lru_cache(maxsize=8)
 def _opened(conditions: Conditions, packed: bytes) -> Task:
-    """One and the same for all chunks, so that it compiles once."""
+    """Open one task for all chunks, so that it compiles once."""
     # Where they do not hold, jax's arrays could be read in single precision.
     with conditions.held():
         return Task(pickle.loads(packed), conditions)
@@ -218,28 +207,19 @@ def _opened(conditions: Conditions, packed: bytes) -> Task:
 
 @dataclass(frozen=True)
 class Ticket:
-    """What is handed out with a chunk and comes back beside its outputs, to say whose they are.
-
-    Attributes:
-        call: name of the task.
-        number: of the chunk.
-    """
+    """Name the call and the number of a chunk, which come back beside its outputs."""
 
     call: str
     number: int
 
 
 def run_chunk(task: Callable[[Any], list[np.ndarray]], ticket: Ticket, lanes: Any) -> tuple[Ticket, list[np.ndarray]]:
-    """What executors are given, and call it by."""
+    """Compute a chunk; executors call it."""
     return ticket, task(lanes)
 
 
 def _taken(answer: Any, ticket: Ticket) -> list[np.ndarray]:
-    """The outputs in what an executor brings.
-
-    Raises:
-        ValueError: they are none, or those of another ticket.
-    """
+    """Return the outputs in an executor's answer; ValueError without any, or for another ticket."""
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], Ticket)):
         raise ValueError(f"expected what the task returns, got {shown(answer)}")
     came, outputs = answer
@@ -250,13 +230,7 @@ def _taken(answer: Any, ticket: Ticket) -> list[np.ndarray]:
 
 
 def require_executor(executor: Any) -> None:
-    """Refuse what takes no tasks, and processes in which jax would hang.
-
-    Example:
-        >>> require_executor(4)
-        Traceback (most recent call last):
-        ValueError: ensemble(executor=4): expected an object with submit(function, *arguments), as in concurrent.futures
-    """
+    """Refuse objects that take no tasks, and processes in which jax would hang."""
     if not callable(getattr(executor, "submit", None)):
         raise ValueError(
             f"ensemble(executor={shown(executor)}): expected an object with submit(function, *arguments), as in "
@@ -278,15 +252,14 @@ def require_executor(executor: Any) -> None:
 def dealt(
     executor: Any, task: Task, chunks: Iterable[tuple[int, Any]], told: Callable[[int], str]
 ) -> Iterator[tuple[int, list[np.ndarray]]]:
-    """The chunks' outputs, in the order of the chunks, of which a few are under way at a time.
+    """Yield the chunks' outputs in their order, with a few chunks under way.
 
     After a failure no chunk is begun, and those under way are waited for, so that nothing that was computed is lost.
 
     Args:
         executor: has submit(function, *arguments), which gives a future with result().
-        task: what is done with a chunk's lanes.
         chunks: number and lanes of each.
-        told: what a message calls the chunk of a number.
+        told: names a chunk in messages, by its number.
 
     Raises:
         LostChunkError: after all others, of the first chunk that failed, or for which something else came.
@@ -318,7 +291,7 @@ def dealt(
 
 
 def _submitted(executor: Any, task: Task, number: int, lanes: Any) -> Any:
-    """The future of a task, also where the executor does not take any more."""
+    """Return the future of a task, also where the executor takes no more."""
     try:
         return executor.submit(run_chunk, task, Ticket(task.name, number), lanes)
     except Exception as error:
@@ -328,7 +301,7 @@ def _submitted(executor: Any, task: Task, number: int, lanes: Any) -> Any:
 
 
 def _most(executor: Any) -> int:
-    """How many tasks may be under way."""
+    """Choose how many tasks may be under way."""
     workers = getattr(executor, "_max_workers", None)
     client = getattr(executor, "_client", executor)
     if hasattr(client, "nthreads"):

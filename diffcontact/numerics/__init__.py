@@ -1,1 +1,1 @@
-"""What is not mechanics: compiling, caching of programs, linear algebra in batches, precision of products, devices."""
+"""Compile, keep programs, solve small systems in batches, and choose precision and batch sizes: no mechanics."""

@@ -1,9 +1,9 @@
-"""How a program is compiled that a call waits for, quickly, and how long it is kept.
+"""Compile a program quickly where a call waits for it, and keep it for interchangeable functions.
 
 XLA spends as long on compiling a simulation as it takes to simulate 10^6 steps of it. Half of that is code generation
-for fused loops over arrays, which in a simulation have a handful of entries. On a CPU we ask for the simpler one, where
-a call outside all transformations waits for it, and leave out the optimisation of code that has little to do. What
-somebody compiles with `jax.jit` is compiled as they say.
+for fused loops over arrays, which in a simulation have a handful of entries. On a CPU a call outside all
+transformations asks for the simpler generator, and leaves out the optimisation of code that has little to do. A
+function that its user compiles with `jax.jit` is compiled with the user's options.
 
 Programs are kept for systems and functions that are interchangeable (`fingerprint`), not for objects: a system made
 anew in a loop finds them again. The programs used least recently go first. Each holds some hundred memory mappings, of
@@ -57,17 +57,9 @@ def jit_fast_compile(
     """Compile a function quickly where a call waits for it, with full products.
 
     Args:
-        function: as for `jax.jit`.
-        work: called with the same arguments as the function, about how much there is to do: the number of steps times
-            what one takes, in units of some nanoseconds. Where it is little, the code is not optimised. None: it always
-            is.
+        work: (arguments) -> int, the number of steps times the work of one, in units of some nanoseconds. Code with
+            little work is not optimised; None: the code is always optimised.
         static: names of arguments that are code: systems, functions, sizes. Interchangeable ones share a program.
-
-    Example:
-        >>> import jax, jax.numpy as jnp
-        >>> double = jit_fast_compile(lambda x: 2 * x)
-        >>> double(jnp.ones(())).item(), jax.jit(double)(jnp.ones(())).item(), jax.grad(double)(1.0).item()
-        (2.0, 2.0, 2.0)
     """
     return _QuickJit(full_precision_matmul(function), work, tuple(static))
 
@@ -88,7 +80,7 @@ def clear_caches() -> None:
 
 
 class _Programs:
-    """The programs used last, by what distinguishes them."""
+    """Keep the programs used last, by key."""
 
     def __init__(self, most: int):
         self.most = most
@@ -99,11 +91,7 @@ class _Programs:
         return len(self._kept)
 
     def get(self, key: Hashable, make: Callable[[], Callable]) -> Callable:
-        """The program of this key; where there is none, `make()`.
-
-        Raises:
-            MemoryError: the process has no memory mappings left for another one.
-        """
+        """Return the program of this key, or `make()`; MemoryError without mappings for another one."""
         with self._lock:
             program = self._kept.get(key)
             if program is None:
@@ -113,12 +101,11 @@ class _Programs:
             return program
 
     def clear(self) -> None:
-        """Forget all."""
         with self._lock:
             self._kept.clear()
 
     def count(self, of: Callable[[Any], bool]) -> int:
-        """How many there are whose keys are of a kind."""
+        """Count the keys of a kind."""
         with self._lock:
             return sum(map(of, self._kept))
 
@@ -142,7 +129,7 @@ _PROGRAMS = _Programs(MOST)
 
 
 def _mapped() -> float:
-    """Which part of the memory mappings that this process may have is in use; 0 where that is not known."""
+    """Tell which part of the process's memory mappings is in use; 0: not known."""
     try:
         limit = int(Path("/proc/sys/vm/max_map_count").read_text())
         return Path("/proc/self/maps").read_bytes().count(b"\n") / limit
@@ -151,7 +138,7 @@ def _mapped() -> float:
 
 
 class _QuickJit:
-    """A function whose programs are found by its code: those that calls wait for, and those inside others."""
+    """Find the programs of a function by its code."""
 
     def __init__(self, function: Callable, work: Callable[..., int] | None, static: tuple[str, ...]):
         self.function, self.work, self.static = function, work, static
@@ -178,7 +165,7 @@ class _QuickJit:
         return _PROGRAMS.get(key, lambda: self._program(code, given, options, key))(*given.values())
 
     def _program(self, code: dict[str, Any], given: dict[str, Any], options: dict[str, Any], key: tuple) -> Callable:
-        """What an earlier process has traced, where such programs are stored; else a new one."""
+        """Load what an earlier process has traced, where programs are stored, or compile anew."""
         _, which, structure, shapes, inside, _, (kernel, backend) = key
         # A kernel belongs to its process.
         alone = kernel in (None, "jax") and backend == "cpu" and not inside
@@ -199,12 +186,12 @@ class _QuickJit:
         return jax.jit(program, compiler_options=options or None)
 
     def programs(self) -> int:
-        """How many are kept of those that calls wait for."""
+        """Count the kept programs that calls wait for."""
         return _PROGRAMS.count(lambda key: key[0] is self and not key[4])
 
 
 def _known(little: bool = False) -> dict[str, Any]:
-    """The options that this XLA knows, on a CPU; without those that `XLA_FLAGS` says something of."""
+    """Choose the options that this XLA knows on a CPU, without those in `XLA_FLAGS`."""
     if jax.default_backend() != "cpu":
         return {}
     told = os.environ.get("XLA_FLAGS", "")
@@ -215,7 +202,10 @@ def _known(little: bool = False) -> dict[str, Any]:
 
 @lru_cache
 def _understood(options: tuple[tuple[str, Any], ...]) -> tuple[str, ...]:
-    """Those of the options that this XLA knows. Each question is a compilation: a few hundredths of the first call."""
+    """Select the options that XLA knows.
+
+    Each question is a compilation: a few hundredths of the first call.
+    """
     if not options or _knows(options):
         return tuple(name for name, _ in options)
     return tuple(option[0] for option in options if _knows((option,)))

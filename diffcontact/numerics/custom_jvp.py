@@ -18,9 +18,6 @@ class custom_jvp_all_orders:  # noqa: N801 - named like jax.custom_jvp
     kinds is taken apart there (`lax.scan`, jax 0.10) and loses its rule: second derivatives then are those of the
     function as it is written. A checkpoint stays whole. This one keeps all values, so nothing is computed again.
 
-    Args:
-        function: of arrays or trees of them. `defjvp` gives it its rule.
-
     Example:
         A root that is found somehow, y^2 = a b, in a loop: the sum is (1 + sqrt(2)) sqrt(a).
 

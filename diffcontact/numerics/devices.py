@@ -1,4 +1,4 @@
-"""What suits a device: how much it does side by side, and how a loop is written for it.
+"""Choose how many lanes a device computes side by side, and how a loop is written for it.
 
 On a CPU a batch is as slow as its slowest lane, and its arrays should stay in the cache. An accelerator wants to be
 filled: on an H200 a step of a ball's fit takes 1.5 times as long in 65 536 copies as in one, and ten spheres take most
@@ -14,16 +14,14 @@ import jax
 
 @dataclass(frozen=True)
 class SideBySide:
-    """So many at once.
+    """Hold batch sizes of a platform.
 
     Args:
         ensemble: lanes of an ensemble, on each device.
         candidates: experiments that are compared.
         bench: copies in the largest batch that `doctor --bench` measures.
-        apart: whether the only step of an interval is kept apart, by a branch, from the long arrays around it. A CPU
-            runs it in half the time then (`diffcontact.stepping`); an accelerator would wait for the host.
-        factored: from what work on a batch of factorizations is not one call of LAPACK (`numerics.linear`); None: it
-            always is.
+        apart: branch around the only step of an interval: half the time on a CPU, a wait on an accelerator.
+        factored: work of a batch of factorizations from which LAPACK gets it in parts (`linear`); None: never.
     """
 
     ensemble: int
@@ -46,10 +44,5 @@ _ELSEWHERE = SideBySide(ensemble=16_384, candidates=1024, bench=65_536, apart=Fa
 
 
 def side_by_side(platform: str | None = None) -> SideBySide:
-    """What suits a platform; None: the one that JAX computes on by default.
-
-    Example:
-        >>> side_by_side("cpu").candidates, side_by_side("gpu").candidates
-        (16, 1024)
-    """
+    """Choose the batch sizes of a platform; None: that on which JAX computes."""
     return _ON_CPU if (platform or jax.default_backend()) == "cpu" else _ELSEWHERE

@@ -1,4 +1,4 @@
-"""What a motion is differentiated by: parameters and the initial state, by name."""
+"""Differentiate a motion by parameters and the initial state, by name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,7 @@ from jax import Array
 
 
 def names(params: Any, wrt: Sequence[str]) -> tuple[str, ...]:
-    """Check the names of what to differentiate by.
-
-    Raises:
-        ValueError: for names that are not there, in params and beside them, or there twice.
-
-    Example:
-        >>> names(jnp.ones(3), ["params", "q0"])
-        ('params', 'q0')
-    """
+    """Check the names to differentiate by; ValueError where one is unknown, ambiguous or double."""
     if isinstance(wrt, str):
         raise ValueError(f"wrt: expected a list of names, got {wrt!r}; write [{wrt!r}]")
     if not isinstance(wrt, Iterable):
@@ -43,7 +35,6 @@ def gather(params: Any, q0: Array, u0: Array, wrt: Sequence[str]) -> dict[str, A
 
 
 def put(params: Any, q0: Array, u0: Array, new: dict[str, Any]) -> tuple[Any, Array, Array]:
-    """Replace values of params, q0 and u0 by those in `new`, by name."""
     q0, u0 = new.get("q0", q0), new.get("u0", u0)
     if not isinstance(params, dict):
         return new.get("params", params), q0, u0
@@ -51,12 +42,7 @@ def put(params: Any, q0: Array, u0: Array, new: dict[str, Any]) -> tuple[Any, Ar
 
 
 def entries(start: dict[str, Any]) -> tuple[str, ...]:
-    """Name every single number, in the order of `ravel_pytree`.
-
-    Example:
-        >>> entries({"mass": jnp.ones(2), "restitution": jnp.array(0.8)})
-        ('mass[0]', 'mass[1]', 'restitution')
-    """
+    """Name every number, in the order of `ravel_pytree`."""
     found = []
     for path, leaf in jax.tree_util.tree_leaves_with_path(start):
         name = jax.tree_util.keystr(path[:1], simple=True) + jax.tree_util.keystr(path[1:])

@@ -36,40 +36,19 @@ class _OpaqueError(Exception):
 
 
 def fingerprint(value: Any) -> Hashable:
-    """Something to compare and hash, equal for values that are interchangeable in a program.
+    """Return a key, equal for values that are interchangeable in a program.
 
-    Args:
-        value: a function, a system, a scheme, any of what `jax.jit` would be given as static.
-
-    Raises:
-        TracedError: a function refers to a value that JAX traces.
-
-    Example:
-        >>> def scaled(factor):
-        ...     return lambda x: factor * x
-        >>> fingerprint(scaled(2.0)) == fingerprint(scaled(2.0)), fingerprint(scaled(2.0)) == fingerprint(scaled(3.0))
-        (True, False)
-        >>> settings = {"factor": 2.0}
-        >>> def changeable():
-        ...     return lambda x: settings["factor"] * x
-        >>> one = fingerprint(changeable())
-        >>> settings["factor"] = 3.0
-        >>> fingerprint(changeable()) == one
-        False
+    Raises `TracedError` where a function refers to a value that JAX traces.
     """
     return _of(value, _outside)
 
 
 def known_fingerprint(value: Any) -> Hashable:
-    """The fingerprint of a value, which may keep it as its attribute `fingerprint`."""
     return value.fingerprint if hasattr(type(value), "fingerprint") else fingerprint(value)
 
 
 def digest(found: Any) -> str | None:
-    """A fingerprint in any process of this version of the code; None where a part is one process's own.
-
-    Args:
-        found: what `fingerprint` returns.
+    """Hash a fingerprint for any process; None: a part is this process's own.
 
     Example:
         >>> def scaled(factor):
@@ -113,7 +92,7 @@ def _written(part: Any) -> Iterator[str]:
 
 
 class _Same:
-    """An object, equal to itself only."""
+    """Hold an object that equals itself only."""
 
     def __init__(self, held: Any):
         self.held = held
@@ -130,7 +109,7 @@ _KNOWN: WeakKeyDictionary[FunctionType, Hashable | None] = WeakKeyDictionary()
 
 
 def _outside(value: Any) -> Hashable:
-    """What stands in no function: a function, or an object that is compared by its own equality, where it has one."""
+    """Key a function, or an object that is compared by its own equality."""
     if isinstance(value, FunctionType):
         if value not in _KNOWN:
             try:
@@ -146,7 +125,7 @@ def _outside(value: Any) -> Hashable:
 
 
 def _inside(value: Any, reading: frozenset[int]) -> Hashable:
-    """What a function refers to. Whoever makes the function anew expects to see what has changed by then."""
+    """Key a value inside a function: whoever makes the function anew sees changes since."""
     if not isinstance(value, FunctionType):
         raise _OpaqueError(type(value).__name__)
     return ("recursion", value.__code__) if id(value) in reading else _of_function(value, reading)
@@ -184,7 +163,7 @@ def _is_frozen(value: Any) -> bool:
 
 
 def _is_settled(value: Any) -> bool:
-    """Whether a module, class or function is a library's, at the top of one of its modules: there for good."""
+    """Tell whether a value stands at the top of a library's module, for good."""
     match value:
         case ModuleType():
             return _is_library(value.__name__)
@@ -219,7 +198,7 @@ def _of_function(function: FunctionType, reading: frozenset[int]) -> Hashable:
 
 
 def _referred(function: FunctionType) -> Iterator[Any]:
-    """What a function refers to: defaults, variables of the functions around it, and globals."""
+    """List defaults, closure variables and globals of a function."""
     yield function.__defaults__
     yield function.__kwdefaults__
     for cell in function.__closure__ or ():

@@ -1,7 +1,7 @@
-"""Operations on small arrays in loops, in place of libraries.
+"""Compute products, factors and scattered sums of small arrays in loops, in place of libraries.
 
-XLA leaves products of matrices, factors and scattered sums to libraries, or to kernels of their own. A kernel that
-holds a whole function (`one_kernel`) holds none of them: what is computed there is what stands here.
+XLA leaves these operations to libraries, or to kernels of their own. A kernel that holds a whole function
+(`one_kernel`) can hold neither.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def product(a, b, *, dimension_numbers, preferred_element_type, **_):
 
 
 def scatter(operand, indices, updates, *, dimension_numbers, mode, added, **_):
-    """`lax.scatter`, or `lax.scatter_add` where it is `added`, one index after the other."""
+    """`lax.scatter`, or `lax.scatter_add` with `added`, one index after the other."""
     if not updates.size:
         return operand
     numbers = dimension_numbers

@@ -10,26 +10,21 @@ TINY = float(np.finfo(float).tiny)
 
 
 def inverse(A: NDArray, rcond: float = 1e-10) -> NDArray:
-    """Invert a positive semidefinite matrix, scaled to a unit diagonal; eigenvalues below `rcond` count as zero.
-
-    Example:
-        >>> inverse(np.diag([4.0, 1e-12, 0.0])).tolist()
-        [[0.25, 0.0, 0.0], [0.0, 1000000000000.0, 0.0], [0.0, 0.0, 0.0]]
-    """
+    """Invert a positive semidefinite matrix, scaled to unit diagonal; eigenvalues below `rcond` are zero."""
     size = np.sqrt(np.maximum(np.diag(A), TINY))
     # Divided one after the other: a product of two sizes may be no number any more.
     return np.linalg.pinv(A / size / size[:, None], rcond=rcond, hermitian=True) / size / size[:, None]
 
 
 def inverse_diagonal(J: NDArray) -> NDArray:
-    """(P,) the diagonal of (J^T J)^-1 of J (m, P); 1 where a column is zero."""
+    """Return the diagonal (P,) of (J^T J)^-1; 1 where a column is zero."""
     here = np.any(J, axis=0)
     size = np.where(here, np.linalg.norm(J, axis=0), 1.0)
     return np.where(here, np.diag(np.linalg.pinv((J / size).T @ (J / size), hermitian=True)), 1.0) / size**2
 
 
 def orthonormal(J: NDArray) -> NDArray:
-    """(m, rank) orthonormal basis of the columns of J (m, P)."""
+    """Return an orthonormal basis (m, rank) of the columns of J (m, P)."""
     norms = np.linalg.norm(J, axis=0)
     Q, R = np.linalg.qr(J[:, norms > 0] / norms[norms > 0])
     U, s, _ = np.linalg.svd(R)
@@ -37,6 +32,6 @@ def orthonormal(J: NDArray) -> NDArray:
 
 
 def without(J: NDArray, columns: NDArray) -> NDArray:
-    """Columns (m, q) less what the columns of J (m, P) make up for."""
+    """Project the columns of J (m, P) out of columns (m, q)."""
     Q = orthonormal(J)
     return columns - Q @ (Q.T @ columns)

@@ -1,8 +1,8 @@
-"""Small dense systems: Cholesky and LU factors and what is solved by them, for one system or for all lanes of a batch.
+"""Factor small dense systems and solve with the factors, for one system or for all lanes of a batch.
 
-The factors are LAPACK's. A batch goes there as one call, and a CPU of jaxlib 0.10 deals a long one out to its threads
-and waits for them, on one of these threads: where as many such calls run at once as there are threads, all of them wait
-for ever. So a batch goes there in parts that are not dealt out; `numerics.devices` says how long they may be.
+The factors are LAPACK's. A batch goes there as one call. A CPU of jaxlib 0.10 deals a long batch out to its threads and
+waits for them, on one of these threads: as many such calls at once as there are threads all wait for ever. So a batch
+goes there in parts that are not dealt out; `numerics.devices` says how long they may be.
 """
 
 from __future__ import annotations
@@ -26,14 +26,9 @@ _PARTS = 4
 
 @custom_jvp_all_orders
 def cholesky(A: Array) -> Array:
-    """The lower triangular L with A = L L^T; NaN where there is none.
+    """Return L (n, n) of A = L L^T; NaN where there is none.
 
-    Args:
-        A: (n, n), symmetric and positive definite. Its upper triangle is not looked at.
-
-    Example:
-        >>> jax.jit(cholesky)(jnp.array([[4.0, 2.0], [2.0, 10.0]])).tolist()
-        [[2.0, 0.0], [1.0, 3.0]]
+    The upper triangle of A is not read.
     """
     if A.shape[0] > _WRITTEN_OUT:
         return _cholesky(A)
@@ -54,16 +49,9 @@ def _cholesky_jvp(primals, tangents):
 
 
 def solve_lower(L: Array, b: Array, transposed: bool = False) -> Array:
-    """x with L x = b, or with L^T x = b.
+    """Solve L x = b, or `transposed` L^T x = b.
 
-    Args:
-        L: (n, n), lower triangular; what stands above its diagonal is not looked at.
-        b: (n,) one right side, or (n, k) columns.
-        transposed: whether it is L^T that is solved with.
-
-    Example:
-        >>> jax.jit(solve_lower)(jnp.array([[2.0, 0.0], [1.0, 3.0]]), jnp.array([4.0, 8.0])).tolist()
-        [2.0, 2.0]
+    b is (n,) or (n, k). Only the lower triangle of L is read.
     """
     if L.size == 1:
         return b / L[0, 0]
@@ -81,47 +69,24 @@ def solve_lower(L: Array, b: Array, transposed: bool = False) -> Array:
 
 
 def solve_cholesky(L: Array, b: Array) -> Array:
-    """x with L L^T x = b.
-
-    Args:
-        L: (n, n), as `cholesky` returns it.
-        b: (n,) or (n, k).
-
-    Example:
-        >>> jax.jit(solve_cholesky)(jnp.array([[2.0, 0.0], [1.0, 3.0]]), jnp.array([6.0, 12.0])).tolist()
-        [1.0, 1.0]
-    """
+    """Solve L L^T x = b for b (n,) or (n, k)."""
     return solve_lower(L, solve_lower(L, b), transposed=True)
 
 
 def solve_positive(A: Array, b: Array) -> Array:
-    """x with A x = b, by a Cholesky factor; its derivative does not go through the factor.
-
-    Args:
-        A: (n, n), symmetric and positive definite.
-        b: (n,) or (n, k).
-
-    Example:
-        >>> jax.jit(solve_positive)(jnp.array([[4.0, 2.0], [2.0, 10.0]]), jnp.array([6.0, 12.0])).tolist()
-        [1.0, 1.0]
-    """
+    """Solve A x = b for a positive A, with a derivative without factors."""
     L = cholesky(lax.stop_gradient(A))
     return lax.custom_linear_solve(lambda x: A @ x, b, solve=lambda _, b: solve_cholesky(L, b), symmetric=True)
 
 
 class LU(NamedTuple):
-    """A square matrix, factored: A[order] = L U.
+    """Hold a factored square matrix, A[order] = L U.
 
     Attributes:
         matrix: (n, n) A.
         factors: (n, n) U, and below its diagonal L without its diagonal of ones.
         swaps: (n,) with which row each has changed its place, one after the other.
-        order: (n,) the rows' order that comes of it.
-
-    Example:
-        >>> solve = jax.jit(lambda A, b: LU.of(A).solve(b))
-        >>> solve(jnp.array([[0.0, 2.0], [4.0, 0.0]]), jnp.array([2.0, 4.0])).tolist()
-        [1.0, 1.0]
+        order: (n,) the resulting order of the rows.
     """
 
     matrix: Array
@@ -131,19 +96,19 @@ class LU(NamedTuple):
 
     @classmethod
     def of(cls, A: Array) -> LU:
-        """Factor A (n, n). No derivative is taken of the factors: `solve` has its own."""
+        """Factor A (n, n), without a derivative: `solve` has its own."""
         fixed = lax.stop_gradient(A)
         none = jnp.zeros(1, jnp.int32)
         factors, swaps = (fixed, none) if A.size == 1 else _lu(fixed)
         return cls(A, factors, swaps, lax.linalg.lu_pivots_to_permutation(swaps, A.shape[0]))
 
     def sign(self) -> Array:
-        """() the sign of the determinant."""
+        """Return the sign of the determinant ()."""
         odd = jnp.sum(self.swaps != jnp.arange(self.swaps.size)) % 2 == 1
         return jnp.prod(jnp.sign(jnp.diagonal(self.factors))) * jnp.where(odd, -1, 1)
 
     def solve(self, b: Array) -> Array:
-        """x with A x = b, for b (n,) or (n, k); not finite where A is singular."""
+        """Solve A x = b; not finite where A is singular."""
         if self.matrix.size == 1:
             return b / self.matrix[0, 0]
 
@@ -158,38 +123,19 @@ class LU(NamedTuple):
 
 
 def solve(A: Array, b: Array) -> Array:
-    """x with A x = b; not finite where A is singular.
-
-    Args:
-        A: (n, n).
-        b: (n,) or (n, k).
-
-    Example:
-        >>> jax.jit(solve)(jnp.array([[0.0, 2.0], [4.0, 0.0]]), jnp.array([2.0, 4.0])).tolist()
-        [1.0, 1.0]
-    """
+    """Solve A x = b; not finite where A is singular."""
     return LU.of(A).solve(b)
 
 
 def svd(A: Array) -> tuple[Array, Array, Array]:
-    """U, s, V^T with A = U diag(s) V^T, s falling; without a derivative.
-
-    Args:
-        A: (m, n). U is (m, m), V^T (n, n).
-
-    Example:
-        >>> svd(jnp.array([[1.0, 0.0], [0.0, 3.0]]))[1].tolist()
-        [3.0, 1.0]
-    """
+    """Factor A = U diag(s) V^T, s falling, without a derivative."""
     return _svd(lax.stop_gradient(A))
 
 
 def _in_lanes(function, cost):
-    """`function`, of arrays that all have the same leading axes for lanes; under vmap they get one more.
+    """Batch `function`, of arrays (..., m, n) with common leading axes; vmap adds one.
 
-    Args:
-        function: of arrays (..., m, n).
-        cost: from the shapes (m, n) to the work that LAPACK takes one lane for; no less than jaxlib counts.
+    `cost` maps (m, n) to the work of one lane for LAPACK; no less than jaxlib counts.
     """
 
     @jax.custom_batching.custom_vmap
@@ -226,7 +172,7 @@ def _in_lanes(function, cost):
 
 
 def _part(count, most):
-    """How many of `count` to do at a time, `most` or fewer: so that none are left over, if that takes half of it."""
+    """Choose a part of `count` up to `most`, without a rest if half suffices."""
     whole = next(size for size in range(min(most, count), 0, -1) if count % size == 0)
     return whole if 2 * whole >= most else most
 
@@ -242,7 +188,7 @@ _svd = _in_lanes(lambda A: tuple(jnp.linalg.svd(A)), lambda shape: 1_000_000 * p
 
 
 def _substituted(T, b, kind, transposed):
-    """x with T x = b, T's triangle of that kind, or its transpose."""
+    """Solve T x = b, or T^T x = b, for a triangular T."""
     if T.shape[0] <= _WRITTEN_OUT:
         T, order = T.T if transposed else T, range(T.shape[0])
         x: dict[int, Array] = {}

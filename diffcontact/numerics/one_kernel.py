@@ -1,8 +1,8 @@
-"""A function that XLA compiles, on a CPU, as one kernel.
+"""Compile a function, on a CPU, as one kernel.
 
 XLA makes a kernel of each fused loop, and a simulation of a few bodies is hundreds of them: each takes ten milliseconds
-to compile, and to start it takes longer than its work. A call that is marked as small XLA compiles as one kernel, with
-the loops and branches that are in it. What such a kernel cannot hold is written in loops (`in_loops`).
+to compile, and longer to start than to work. XLA compiles a call that is marked as small as one kernel, with its loops
+and branches. Operations that such a kernel cannot hold are written in loops (`in_loops`).
 """
 
 from __future__ import annotations
@@ -50,19 +50,9 @@ _ALSO = frozenset({"chlo.square", "chlo.erf", "chlo.sinh", "chlo.cosh", "chlo.as
 
 
 def in_one_kernel(function: Callable, *given) -> Callable:
-    """`function` of what has the shapes of `given`: traced once, and one kernel on a CPU where its arrays are small.
+    """Trace a function once, for the shapes of `given`, as one kernel.
 
-    So are its derivatives, and batches of it; lanes are looked for only where an argument has some.
-
-    Args:
-        function: of any pytrees of arrays, to another one.
-        given: of which only the shapes count.
-
-    Example:
-        >>> import jax, jax.numpy as jnp
-        >>> norm = in_one_kernel(lambda x: jnp.sqrt(x @ x), jnp.ones(2))
-        >>> [float(x) for x in jax.jit(jax.value_and_grad(norm))(jnp.array([3.0, 0.0]))[1]]
-        [1.0, 0.0]
+    On a CPU arrays have to be small. Derivatives and batches are kernels, too; only arguments with lanes make lanes.
     """
     leaves, structure = jax.tree.flatten(given)
     none = [x if _no_number(x) else None for x in leaves]
@@ -97,7 +87,6 @@ _kernel.multiple_results = True
 
 
 def _bind(closed: ClosedJaxpr, *args):
-    """Constants are arguments like all else: they may have lanes, or tangents."""
     return _kernel.bind(*closed.consts, *args, jaxpr=closed.jaxpr, consts=len(closed.consts))
 
 
@@ -116,14 +105,13 @@ def _(*avals, jaxpr, consts):
 
 
 def _in_lanes(args, axes, **program):
-    """A batch of kernels is the kernel of a batch."""
     lanes = jax.vmap(_function(**program), axes)
     found = _bind(jax.make_jaxpr(lanes)(*args), *args)
     return found, [0] * len(found)
 
 
 def _pushed(primals, tangents, **program):
-    """Tangents come of a kernel of their own, which computes again what they need of the values."""
+    """Compute tangents in a kernel of their own, which repeats the values."""
     moves = [not isinstance(x, ad.Zero) for x in tangents]
     given = [x for x, moved in zip(tangents, moves, strict=True) if moved]
 
@@ -146,7 +134,7 @@ def _still(x):
 
 
 def _pulled(cotangents, *args, **program):
-    """Cotangents of the arguments that the function is linear in."""
+    """Compute cotangents of the arguments that the function is linear in."""
     linear = [ad.is_undefined_primal(x) for x in args]
     known = [x for x, unknown in zip(args, linear, strict=True) if not unknown]
     shapes = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in args if ad.is_undefined_primal(x)]
@@ -173,7 +161,7 @@ def _lowered(context, *args, **program):
 
 
 def _lowered_on_cpu(context, *args, jaxpr, consts):
-    """A call of a function of its own, with a mark."""
+    """Lower to a marked call of a function."""
     if not xla_version.startswith(_TRIED) or _count(jaxpr) > _MOST or not _is_small(jaxpr):
         return _lowered(context, *args, jaxpr=jaxpr, consts=consts)
 
@@ -207,12 +195,12 @@ mlir.register_lowering(_kernel, _lowered_on_cpu, platform="cpu", cacheable=False
 
 
 def _count(jaxpr) -> int:
-    """How many operations there are, those of loops and branches once."""
+    """Count operations, those of loops and branches once."""
     return sum(1 + sum(map(_count, jaxprs_in_params(equation.params))) for equation in jaxpr.eqns)
 
 
 def _is_small(jaxpr) -> bool:
-    """Whether all arrays are small, so that work on them in loops, on one core, loses nothing."""
+    """Tell whether all arrays are small, so that loops on one core lose nothing."""
     for equation in jaxpr.eqns:
         shapes = [x.aval.shape for x in (*equation.invars, *equation.outvars) if hasattr(x.aval, "shape")]
         size = max(map(prod, shapes), default=0)
@@ -227,7 +215,7 @@ def _is_small(jaxpr) -> bool:
 
 
 def _is_held(module, call, known: dict[str, bool]) -> bool:
-    """Whether one kernel can hold what is called."""
+    """Tell whether one kernel can hold the called function."""
     name = mlir.ir.FlatSymbolRefAttr(call.attributes["callee"]).value
     if name not in known:
         known[name] = True

@@ -1,4 +1,4 @@
-"""The differentiable projection onto linear inequalities, in the metric of a mass matrix; contacts with friction."""
+"""Project onto linear inequalities in the metric of a mass matrix, differentiably; solve contacts with friction."""
 
 from diffcontact.qp.box import BoxSolution, box
 from diffcontact.qp.friction.coulomb import coulomb

@@ -29,18 +29,16 @@ from diffcontact.qp.rows import NONE, dependence_tolerance
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Iterate:
-    """What is carried from pivot to pivot.
+    """Carry the state from pivot to pivot.
 
     Args:
         tableau: (c, c) A swept on the working set, up to the last pivots.
-        left, right: (k, c) the last pivots, not yet applied: the tableau is T - left^T right. Applied together, in the
-            next pass, k pivots cost one read and one write of the tableau, which happens in place.
-        point: (c,) w0 swept like a column of the tableau: the multipliers on the working set and the values off it,
-            while the entering row's multiplier is zero.
+        left, right: (k, c) the last pivots, not yet applied: the tableau is T - left^T right.
+        point: (c,) w0 swept like a column of T: multipliers on W, values off W, at multiplier 0 of the entering row.
         working: (c,) bool, the working set W.
-        size: () int, how many rows W has.
+        size: () int, the number of rows in W.
         entering: () int, the row that is being taken in, or NONE.
-        pivots: () int, how many were done.
+        pivots: () int, the number of pivots so far.
     """
 
     tableau: jax.Array
@@ -53,20 +51,21 @@ class Iterate:
     pivots: jax.Array
 
     def row(self, index):
-        """(c,) of the tableau as it is now."""
+        """Return a row (c,) of the tableau after all pivots."""
         column = lax.dynamic_index_in_dim(self.left, index, 1, keepdims=False, allow_negative_indices=False)
         return _at(self.tableau, index) - column @ self.right
 
     def swept(self, x):
-        """T_WW x_W (c,), zero off the working set."""
+        """Return T_WW x_W (c,), zero off the working set."""
         x = jnp.where(self.working, x, 0)
         return jnp.where(self.working, self.tableau @ x - (self.right @ x) @ self.left, 0)
 
 
 def pivots_at_once(count):
-    """How many pivots are done on one tableau (c, c) before it is updated.
+    """Choose how many pivots wait before the tableau (c, c) is updated, in place.
 
-    Each pivot that waits costs every later one two vectors. It pays where the tableau no longer fits the fastest cache.
+    Applied together, in the next pass, k pivots cost one read and one write of the tableau. Each pivot that waits costs
+    every later one two vectors. It pays where the tableau no longer fits the fastest cache.
     """
     return min(max(count // 16, 1), 8)
 
@@ -83,9 +82,6 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
         tolerance: (c,) >= 0, violations up to here are rounding.
         rank: int, how many rows can be independent at most.
         any_rank: () bool, True where A is regular whatever the rank of the rows.
-
-    Returns:
-        The last iterate.
 
     Reference:
         D. Goldfarb, A. Idnani, A numerically stable dual method for solving strictly convex quadratic programs,
@@ -164,16 +160,10 @@ def solve_dual(A, w0, tolerance, rank, any_rank=False) -> Iterate:
 
 
 def sweep(row, working, index):
-    """The rank-one update that takes row `index` into the working set, or out of it if it is in.
+    """Return left, right (c,): taking row `index` in or out makes T - left right^T.
 
-    Args:
-        row: (c,) T[index]. T is symmetric but for the sign between W and its complement, so that it tells the column.
-        working: (c,) bool, the working set that T is swept on.
-        index: () int.
-
-    Returns:
-        left (c,), right (c,): the tableau of the new working set is T - left right^T, and a column x swept along
-        becomes x - left x[index].
+    `row` is T[index] (c,): T is symmetric but for the sign between W and its complement, so that its row tells the
+    column. A column x swept along becomes x - left x[index].
 
     Example:
         >>> import numpy as np
@@ -188,17 +178,16 @@ def sweep(row, working, index):
 
 
 def _at(x, index):
-    """x[index] of an index that is never negative, at half the instructions."""
+    """Return x[index] of an index that is never negative, at half the instructions."""
     return lax.dynamic_index_in_dim(x, index, keepdims=False, allow_negative_indices=False)
 
 
 def _put(x, row, index):
-    """x with this row at an index that is never negative."""
     return lax.dynamic_update_index_in_dim(x, row, index, 0, allow_negative_indices=False)
 
 
 def _lowest(values, rows):
-    """The smallest of the values (c,), none of which is NaN, and its row; twice as fast as argmin and a gather."""
+    """Return the smallest value, none is NaN, and its row, twice as fast as argmin."""
 
     def lower(one, other):
         other_is = other[0] < one[0]

@@ -1,4 +1,4 @@
-"""Strictly convex quadratic programs between bounds, for instance friction forces between -gamma nu and gamma nu."""
+"""Solve strictly convex quadratic programs between bounds, as friction forces between -gamma nu and gamma nu."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def box(A: ArrayLike, b: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoxSo
 
 
 def _checked_kkt(A, b, excess, x, low, high, status):
-    """ILL_CONDITIONED where rounding has led to wrong bounds: a force of the wrong sign, or a component outside.
+    """Return ILL_CONDITIONED for wrong bounds: a force of the wrong sign, or one outside.
 
-    `low` and `high` are bounds that push in one direction only: not those of a component that is given.
+    `low` and `high` mark bounds that push in one direction only, not those of a component that is given.
     """
     force = A @ x + b
     scale = jnp.abs(A) @ jnp.abs(x) + jnp.abs(b)

@@ -1,4 +1,4 @@
-"""The projection onto rows that are held as equalities, and its derivative: one Cholesky factor on the working set.
+"""Project onto rows held as equalities, with the derivative: one Cholesky factor on the working set.
 
 With the rows of the working set W independent, A_WW = G_W M^-1 G_W^T is regular and
 
@@ -42,13 +42,13 @@ from diffcontact.qp.rows import (
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class HeldRows:
-    """The rows in the slots (k,), ready to be solved for.
+    """Hold the rows in the slots (k,), factored.
 
     Args:
         root: (d,) or (d, d), L with M = L L^T.
         G: (k, d), zero for free slots.
         scale: (k,) S, which makes the diagonal of S A_WW S one.
-        lower: (k, k) Cholesky factor of S A_WW S. Free slots have a unit there, so that their multipliers are zero.
+        lower: (k, k) Cholesky factor of S A_WW S, a unit for free slots: their multipliers are zero.
         free: (k,) bool, slots without a row.
     """
 
@@ -70,7 +70,7 @@ class HeldRows:
         return cls(root=root, G=rows, scale=scale, lower=lower, free=free)
 
     def solve(self, b, v):
-        """u (d,) and l_W (k,) of the rows held at G_W u + b = 0.
+        """Return u (d,) and l_W (k,) of the rows held at G_W u + b = 0.
 
         A step of iterative refinement regains the digits that the condition of A_WW costs; tangents, which the
         multipliers of a wedge enter, lose more of them than values. u is corrected, not computed anew: large
@@ -83,11 +83,10 @@ class HeldRows:
         return u, multipliers
 
     def moved(self, force):
-        """M^-1 force."""
         return mass_matrix.unwhiten(self.root, mass_matrix.whiten(self.root, force))
 
     def solve_linear(self, mass, f, s):
-        """x (d,) and y (k,) with M x + G_W^T y = f and G_W x = s, free slots with y = s.
+        """Solve M x + G_W^T y = f (d,), G_W x = s (k,), free slots with y = s.
 
         Linear in f and s, and its own transpose: reverse mode solves with the same factor, and keeps that factor alone.
         """
@@ -108,17 +107,17 @@ class HeldRows:
 
 
 def at_slots(slots, x):
-    """The entries of x (c,) at the slots, zero at free ones."""
+    """Return the entries of x (c,) at the slots, zero at free ones."""
     return jnp.where(slots != NONE, x[jnp.maximum(slots, 0)], 0)
 
 
 def rows_at(slots, G):
-    """(k, d) the rows in the slots, zero for free ones."""
+    """Return the rows (k, d) in the slots, zero for free ones."""
     return jnp.where((slots != NONE)[:, None], take(G, jnp.maximum(slots, 0)), 0)
 
 
 def independent(mass, G, active):
-    """(k,) slots: a largest independent subset of the active rows."""
+    """Return slots (k,) of a largest independent subset of the active rows."""
     if min(G.shape) == 1:
         usable = jnp.any(dense(G) != 0, axis=1) & active
         return jnp.where(jnp.any(usable), jnp.argmax(usable), NONE).astype(jnp.int32)[None]
@@ -128,16 +127,9 @@ def independent(mass, G, active):
 
 @custom_jvp_all_orders
 def settle(mass, G, b, v, working, u, multipliers):
-    """u and the multipliers, with the derivative that holds the working set.
+    """Return u and multipliers with the derivative that holds the working set (c,).
 
-    Args:
-        mass: (d,) or (d, d).
-        G: (c, d).
-        b: (c,).
-        v: (d,).
-        working: (c,) bool, independent rows. It has no derivative.
-        u: (d,) the solution; its own derivative is not followed.
-        multipliers: (c,) of the solution, zero off the working set; likewise.
+    Neither the working set nor the given u (d,) and multipliers (c,) pass on a derivative of their own.
     """
     return u, multipliers
 

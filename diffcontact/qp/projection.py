@@ -1,4 +1,4 @@
-"""The projection that every step of every simulation is made of, and its equality form."""
+"""Project a velocity onto inequalities, as every step of every simulation does, or onto equalities."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, a
 
 
 def _held_status(mass, G, b, v, active, taken, u):
-    """() what became of `hold`; nothing of it is computed where it is not asked for, as in the schemes."""
+    """Return the status of `hold`, computed only where it is asked for."""
     root, G, b = mass_matrix.root(mass), switched(G, active), jnp.where(active, b, 0)
     square = squared_lengths(mass, root, G)
     at_v, at_u = (product(G, x) + b for x in (v, u))
@@ -154,7 +154,7 @@ def _held_status(mass, G, b, v, active, taken, u):
     left_out = missed & ~taken
 
     def refuted():
-        """Whether the left-out row that is missed most is a sum of those held, with another offset than theirs."""
+        """Tell whether the left-out row missed most is a sum of held ones, with another offset."""
         worst = jnp.argmax(jnp.where(left_out, jnp.abs(at_u), -1))
         row, held = take(G, worst[None])[0], switched(G, taken)
         slots = slots_of(taken, min(G.shape))

@@ -1,4 +1,4 @@
-"""What contacts make of a velocity."""
+"""Hold what contacts make of a velocity."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Constraint rows, dense or between bodies: their products, their metric, and the slots of those that are held.
+"""Multiply constraint rows, dense or between bodies, measure them, and put held ones into slots.
 
-A working set of at most k = min(c, d) rows of c is held in k *slots*: (k,) ints, each a row or NONE. What happens on it
-then costs k, not c.
+A working set of at most k = min(c, d) rows of c is held in k *slots*: (k,) ints, each a row or NONE. Work on it then
+costs k, not c.
 """
 
 from __future__ import annotations
@@ -64,17 +64,7 @@ Rows = jax.Array | BodyRows
 
 
 def check_bodies(G: BodyRows) -> None:
-    """Refuse shapes that do not fit, and bodies that there are not; traced ones are not known and not looked at.
-
-    Raises:
-        ValueError: one line that names what is wrong.
-
-    Example:
-        >>> check_bodies(BodyRows(np.array([[0, 5]]), np.ones((1, 2, 1)), 2))
-        Traceback (most recent call last):
-        ...
-        ValueError: G.bodies: expected numbers from -1 (none) to 1, got 5
-    """
+    """Refuse wrong shapes and numbers of bodies, unless traced, by a ValueError."""
     if G.normals.ndim != 3 or G.normals.shape[1] not in (1, 2):
         raise ValueError(f"G.normals has the shape {G.normals.shape}; expected (c, 2, m) or (c, 1, m): normals per row")
     expected = G.normals.shape[0], 2
@@ -89,7 +79,7 @@ def check_bodies(G: BodyRows) -> None:
 
 
 def product(G: Rows, x):
-    """(c,) G x for x (d,)."""
+    """Return G x (c,) for x (d,)."""
     if not isinstance(G, BodyRows):
         return G @ x
     there = (G.bodies != NONE)[:, :, None]
@@ -97,7 +87,7 @@ def product(G: Rows, x):
 
 
 def transposed_product(G: Rows, multipliers):
-    """(d,) G^T multipliers for multipliers (c,): the impulse on each body."""
+    """Return G^T multipliers (d,) for multipliers (c,): the impulse on each body."""
     if not isinstance(G, BodyRows):
         return G.T @ multipliers
     places = jnp.where(G.bodies == NONE, G.count, G.bodies)
@@ -106,29 +96,32 @@ def transposed_product(G: Rows, multipliers):
 
 
 def squares(G: Rows, x):
-    """(c,) sum_j G_ij^2 x_j."""
+    """Return sum_j G_ij^2 x_j (c,)."""
     return product(_mapped(G, jnp.square), x)
 
 
 def magnitudes(G: Rows, x):
-    """(c,) sum_j |G_ij| |x_j|, what the rounding of G x is relative to; two bodies of a row are never one."""
+    """Return sum_j |G_ij| |x_j| (c,), the scale of the rounding of G x.
+
+    Two bodies of a row are never one.
+    """
     return product(_mapped(G, jnp.abs), jnp.abs(x))
 
 
 def transposed_magnitudes(G: Rows, multipliers):
-    """(d,) sum_i |G_ij| |multipliers_i|, what the rounding of G^T multipliers is relative to."""
+    """Return sum_i |G_ij| |multipliers_i| (d,), the scale of the rounding of G^T multipliers."""
     return transposed_product(_mapped(G, jnp.abs), jnp.abs(multipliers))
 
 
 def difference(G: Rows, H: Rows) -> Rows:
-    """The rows G - H, both of the same bodies."""
+    """Return the rows G - H, both of the same bodies."""
     if isinstance(G, BodyRows) and isinstance(H, BodyRows):
         return replace(G, normals=both(G).normals - both(H).normals)
     return dense(G) - dense(H)
 
 
 def take(G: Rows, rows):
-    """(k, d) the dense rows of the indices (k,), or of a slice."""
+    """Return the dense rows (k, d) of the indices (k,), or of a slice."""
     if not isinstance(G, BodyRows):
         return G[rows]
     bodies = G.bodies[rows]
@@ -139,17 +132,14 @@ def take(G: Rows, rows):
 
 
 def part(G: Rows, rows) -> Rows:
-    """The rows of the indices (k,), or of a slice."""
+    """Return the rows of the indices (k,), or of a slice."""
     return replace(G, bodies=G.bodies[rows], normals=G.normals[rows]) if isinstance(G, BodyRows) else G[rows]
 
 
 def whitened(root, G: Rows, scale=None) -> Any:
-    """The rows scale_i L^-1 G_i, whose inner products are the Delassus matrix G M^-1 G^T, with M = L L^T.
+    """Return the rows scale_i L^-1 G_i, whose inner products are G M^-1 G^T.
 
-    Args:
-        root: (d,) or (d, d), L as `diffcontact.numerics.mass.root` returns it; (d,) for `BodyRows`.
-        G: (c, d).
-        scale: (c,), or None for one.
+    `root` is L with M = L L^T, (d,) for `BodyRows`; `scale` is (c,), or None for one.
     """
     if not isinstance(G, BodyRows):
         # They stay rows: transposing a thousand of them takes longer than everything else that is done with them.
@@ -160,12 +150,12 @@ def whitened(root, G: Rows, scale=None) -> Any:
 
 
 def squared_lengths(mass, root, G: Rows):
-    """(c,) the squares of the rows' lengths in the metric M^-1."""
+    """Return the squared lengths of the rows (c,) in the metric M^-1."""
     return squares(G, 1 / mass) if mass.ndim == 1 else jnp.sum(whitened(root, dense(G)) ** 2, axis=1)
 
 
 def delassus(unit: Rows):
-    """(c, c) inner products of whitened rows, G M^-1 G^T.
+    """Return the inner products (c, c) of whitened rows, G M^-1 G^T.
 
     Those of `BodyRows` are summed over the bodies that two rows share: four comparisons and 4 m products each instead
     of d. On a CPU small batched products of matrices run at a fraction of the speed of sums.
@@ -183,26 +173,26 @@ def delassus(unit: Rows):
 
 
 def dense(G: Rows):
-    """(c, d) all rows."""
+    """Return all rows (c, d)."""
     return take(G, slice(None))
 
 
 def switched(G: Rows, on) -> Any:
-    """The rows G, zero where they are off."""
+    """Return the rows G, zero where they are off."""
     if isinstance(G, BodyRows):
         return replace(G, normals=jnp.where(on[:, None, None], G.normals, 0))
     return jnp.where(on[:, None], G, 0)
 
 
 def along(G: Rows, tangent: Rows) -> Rows:
-    """The tangent of the rows as rows: a body's index has no tangent."""
+    """Return the tangent as rows: a body's index has no tangent."""
     if isinstance(G, BodyRows) and isinstance(tangent, BodyRows):
         return replace(G, normals=tangent.normals)
     return tangent
 
 
 def both(G: BodyRows) -> BodyRows:
-    """The rows with the entries for both bodies."""
+    """Return the rows with entries for both bodies."""
     return replace(G, normals=jnp.concatenate([-G.normals, G.normals], axis=1)) if G.normals.shape[1] == 1 else G
 
 
@@ -211,13 +201,13 @@ def _mapped(G, f):
 
 
 def inverse_length(square):
-    """1/length from the squared length of a row, and 1 for a zero row; differentiable there too."""
+    """Return 1/length from a row's squared length, 1 for zero; differentiable there too."""
     zero = square == 0
     return jnp.where(zero, 1, lax.rsqrt(jnp.where(zero, 1, square)))
 
 
 def dependence_tolerance(count, eps):
-    """The squared sine of the angle between a row and the span of others below which it counts as dependent on them.
+    """Return the squared sine of an angle below which a row depends on others.
 
     Its rounding error is some units of eps for every row that was eliminated before. Rows at an angle of 0.003 belong
     to different contacts, in single precision too: the active-set method cycles if one is taken for the other.
@@ -226,14 +216,9 @@ def dependence_tolerance(count, eps):
 
 
 def independent_slots(rows, wanted):
-    """A largest independent subset of the wanted rows: Gram-Schmidt with pivoting.
+    """Return slots (k,) of a largest independent subset of the wanted rows (c,).
 
-    Args:
-        rows: (c, d) of length one (or zero).
-        wanted: (c,) bool.
-
-    Returns:
-        (k,) slots, k = min(c, d). Of rows that depend on each other the first ones are kept.
+    Gram-Schmidt with pivoting, rows (c, d) of length one or zero; of rows that depend on each other the first stay.
     """
     limit = min(rows.shape)
     dependent_below = dependence_tolerance(limit, float(jnp.finfo(rows.dtype).eps))
@@ -261,7 +246,7 @@ def independent_slots(rows, wanted):
 
 
 def slots_of(mask, count):
-    """(count,) int32: the rows of a mask (c,), the first `count` of them.
+    """Return the first `count` rows of a mask (c,) as slots, int32.
 
     Example:
         >>> import jax
@@ -273,12 +258,12 @@ def slots_of(mask, count):
 
 
 def members(slots, count):
-    """(count,) bool: the rows that are in the slots."""
+    """Return (count,) bool, the rows in the slots."""
     return spread(slots, jnp.ones(slots.shape, bool), count)
 
 
 def spread(slots, values, count):
-    """(count,) the values (k,) of the slots at their rows, zero elsewhere."""
+    """Return the values (k,) of the slots at their rows (count,), zero elsewhere."""
     # Free slots go to places of their own behind the last row, and are dropped there.
     places = jnp.where(slots == NONE, count + jnp.arange(slots.shape[0]), slots)
     return jnp.zeros(count, values.dtype).at[places].set(values, mode="drop", unique_indices=True)

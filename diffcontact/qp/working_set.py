@@ -1,4 +1,4 @@
-"""Which rows hold as equalities at the solution of a projection, where most of many rows can never do so.
+"""Find the rows that hold as equalities at a projection, where most of many rows never can.
 
 Only the rows nearest to violation are candidates for the active-set method. The others are checked afterwards, and as
 long as one of them is violated the method is run again with it among the candidates.
@@ -64,13 +64,13 @@ PLAIN, RELAXED, CLOSER, SLACKENED, DONE = 0, 1, 2, 3, 4
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class WorkingSet:
-    """What holds at the solution of a projection.
+    """Hold what holds at the solution of a projection.
 
     Args:
         working: (c,) bool, independent rows that hold as equalities.
         multipliers: (c,) >= 0, zero off the working set.
         step: (d,) M^-1 G^T multipliers, the way from v to u.
-        slack: (c,) >= 0, to be added to b: what rows that contradict each other have to be relaxed by.
+        slack: (c,) >= 0, relaxation of contradictory rows, to be added to b.
         status: () int, a `Status`.
     """
 
@@ -84,7 +84,7 @@ class WorkingSet:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Round:
-    """What is carried from one run of the active-set method to the next, in the unit of the scaled rows.
+    """Carry the state from one active-set run to the next, for scaled rows.
 
     Args:
         stage: () int, what to do next.
@@ -92,7 +92,7 @@ class _Round:
         working: (c,) bool, the working set found last.
         multipliers: (c,) those of the working set.
         step: (d,) M^-1 G^T multipliers, the way from v to the present point.
-        slack: (c,) >= 0, what the rows have been relaxed by.
+        slack: (c,) >= 0, the relaxation of the rows.
         number: () int, of runs.
     """
 
@@ -106,13 +106,13 @@ class _Round:
 
 
 def candidate_count(count, rank):
-    """How many rows are looked at together: all that can be active at once, and some that compete with them."""
+    """Choose how many rows are candidates: all that can be active, and some competitors."""
     wanted = max(rank + rank // 3, 16)
     return count if count <= 3 * wanted // 2 else wanted
 
 
 def reduced_candidate_count(size):
-    """How many candidates do instead of `size` at first, and how many rows may then be violated or in the working set.
+    """Choose a first number of candidates below `size`, and its most violated or working rows.
 
     Seldom do as many rows become active as are independent. With three fifths a step of ten spheres, or of 64, takes
     two thirds of the time.
@@ -124,7 +124,7 @@ def reduced_candidate_count(size):
 # Compiled by itself so that it is traced once, however many places of a program call it.
 @jax.jit
 def find_working_set(mass, G, b, v) -> WorkingSet:
-    """The working set of a projection, and by how much the rows have to be relaxed for there to be one.
+    """Find a projection's working set, and the least relaxation that permits one.
 
     Where the rows contradict each other they are relaxed by the r >= 0 of least sum of squares (in the rows' unit) that
     makes room for a point. These are the violations that are left when the steps from point to point
@@ -132,13 +132,7 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
         argmin_s 1/2 s^T M s + 1/(2 weight) sum_i min(w_i + G_i s, 0)^2,    w the rows' values at the present point,
 
     no longer let a row give way. The status is OK only if the conditions of optimality have been verified, with the
-    rows as they are.
-
-    Args:
-        mass: (d,) or (d, d).
-        G: (c, d).
-        b: (c,); +inf switches a row off.
-        v: (d,).
+    rows as they are. Arguments as of `project`.
 
     Reference:
         R. T. Rockafellar, Monotone operators and the proximal point algorithm, SIAM J. Control Optim. 14 (1976).
@@ -168,7 +162,7 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
 
 
 def _one_row(mass, row, value, noise) -> WorkingSet:
-    """A single row (d,) holds as an equality if it is violated, and contradicts if it is zero besides."""
+    """Hold a single row (d,) if it is violated; it contradicts if it is zero besides."""
     root = mass_matrix.root(mass)
     column = mass_matrix.unwhiten(root, mass_matrix.whiten(root, row))
     square = row @ column
@@ -197,7 +191,7 @@ def _one_coordinate(rows) -> WorkingSet:
 
 @dataclass(frozen=True)
 class _ScaledRows:
-    """The rows of a projection, each scaled to length one in the metric M^-1, so that all are measured in one unit.
+    """Hold the rows of a projection, each scaled to length one in the metric M^-1.
 
     Args:
         G: (c, d) before scaling; zero where switched off.
@@ -206,7 +200,7 @@ class _ScaledRows:
         w0: (c,) values at v; +inf switches a row off.
         noise: (c,) their rounding.
         tolerance: (c,) violations up to here are rounding.
-        softness: (c,) what the dual's diagonal is increased by to relax rows that contradict each other.
+        softness: (c,) increase of the dual's diagonal that relaxes contradictory rows.
     """
 
     G: Rows
@@ -231,11 +225,11 @@ class _ScaledRows:
         return cls(G, root, scale, w0, noise, tolerance, softness)
 
     def take(self, rows):
-        """(k, d) rows L^-1 G_i, scaled: their inner products are the Delassus matrix."""
+        """Return rows L^-1 G_i (k, d), scaled, with the Delassus matrix as inner products."""
         return whitened(self.root, part(self.G, rows), self.scale[rows])
 
     def unrefuted(self, state):
-        """() bool: whether the violations that are left do not prove that the rows contradict each other.
+        """Tell whether the violations left do not prove that the rows contradict each other.
 
         Those of least sum of squares do, as Farkas multipliers: y = violation / weight >= 0 has G^T y = 0 and y b < 0.
         Where rounding has spoilt the metric, they are not the least, and G^T y is far from zero.
@@ -247,7 +241,7 @@ class _ScaledRows:
         return jnp.any(jnp.abs(left) > LEFT_OVER * terms)
 
     def verdict(self, state):
-        """() int: a status, from the conditions of optimality; NOT_FINITE beyond."""
+        """Return the status, from the conditions of optimality; NOT_FINITE beyond."""
         # Of nearly dependent rows the multipliers are known to few digits, of which their sum loses none.
         negative = -(float(jnp.finfo(self.w0.dtype).eps) ** (1 / 3)) * state.multipliers
         missed = jnp.where(state.working, jnp.maximum(jnp.abs(state.value), negative), -state.value)
@@ -258,7 +252,7 @@ class _ScaledRows:
         return jnp.max(jnp.where(missed < jnp.inf, verdict, NOT_FINITE))
 
     def result(self, state, unrefuted=False) -> WorkingSet:
-        """What a last round has found, verified; ILL_CONDITIONED where a contradiction is `unrefuted`."""
+        """Return the last round's result, verified; ILL_CONDITIONED where a contradiction is `unrefuted`."""
         verdict = self.verdict(state)
         # Of a mass without a factor in this precision nothing can be said: u = v.
         finite, ill = verdict < NOT_FINITE, int(Status.ILL_CONDITIONED)
@@ -280,7 +274,7 @@ def _several_rows(rows) -> WorkingSet:
     noticeable = 2 * float(jnp.finfo(rows.w0.dtype).eps) ** (SOFTNESS - 1 / 2)
 
     def solved(unit, chosen, state):
-        """The working set, its multipliers, the way they lead, the values there (c,), and whether these do not do."""
+        """Solve among chosen rows: working set, multipliers, step, values (c,), and whether these do not do."""
         closer = state.stage == CLOSER
         relaxed = (state.stage == RELAXED) | closer
         origin = jnp.where(closer, state.value, rows.w0)
@@ -294,7 +288,7 @@ def _several_rows(rows) -> WorkingSet:
         return working, multipliers, step, value, wrong
 
     def among(size, state):
-        """What `solved` finds among the rows nearest to violation, and whether one that was left out is violated."""
+        """Solve among the rows nearest to violation; tell whether another one is violated."""
         # Single precision is enough to choose by.
         _, chosen = lax.top_k(jnp.where(state.working, jnp.inf, -state.value).astype(jnp.float32), size)
         working, multipliers, step, value, wrong = solved(rows.take(chosen), chosen, state)
@@ -336,7 +330,7 @@ def _several_rows(rows) -> WorkingSet:
 
 
 def _solve(rows, unit, chosen, start, soft, relaxed):
-    """The dual of the chosen rows: working set, multipliers, and the step (d,) that follows, whitened."""
+    """Solve the dual of the chosen rows: working set, multipliers, and whitened step (d,)."""
     found = solve_dual(delassus(unit) + jnp.diag(soft), start, rows.tolerance[chosen], min(rows.G.shape), relaxed)
     multipliers = jnp.where(found.working, found.point, 0)
     step = transposed_product(unit, multipliers)
@@ -350,9 +344,10 @@ HALVINGS = 64
 
 
 def nearest_in_interval(direction, start, tolerance, rounding, weight):
-    """The x nearest to 0 where sign_i x + start_i >= 0 for all rows, or the one that violates them least.
+    """Find the x nearest to 0 with sign_i x + start_i >= 0 for all rows.
 
-    Where rows contradict each other, x minimises sum_i weight_i min(sign_i x + start_i, 0)^2.
+    Where rows contradict each other, x minimises sum_i weight_i min(sign_i x + start_i, 0)^2. Returns x, and (c,) bool:
+    the row that pushes, none where x is 0.
 
     Args:
         direction: (c,) whose signs are taken; 0 for a row that x does not move.
@@ -360,16 +355,6 @@ def nearest_in_interval(direction, start, tolerance, rounding, weight):
         tolerance: (c,) a row that is violated by less does not push.
         rounding: (c,) rows that are still violated by more at x contradict each other.
         weight: (c,) > 0.
-
-    Returns:
-        x, and (c,) bool: the row that pushes, none where x is 0.
-
-    Example:
-        >>> import jax, numpy as np
-        >>> small, up_up_down, start = np.full(3, 1e-6), np.array([1.0, 2.0, -1.0]), np.array([-1.0, -3.0, 4.0])
-        >>> x, pushes = jax.jit(nearest_in_interval)(up_up_down, start, small, small, np.ones(3))
-        >>> x.item(), pushes.tolist()
-        (3.0, [False, True, False])
     """
     sign = jnp.sign(direction)
     low = jnp.max(jnp.where(sign > 0, -start, -jnp.inf))

@@ -1,4 +1,4 @@
-"""Shapes of rigid bodies: what they touch planes and balls with, and their inertia when they are homogeneous.
+"""Describe rigid bodies by shapes: their contact with planes and balls, and their homogeneous inertia.
 
 A shape is given in the body's own frame, whose origin is the body's centre of mass.
 """

@@ -1,4 +1,4 @@
-"""Balls, ellipses and ellipsoids: smooth shapes, whose point nearest to a plane is a closed form."""
+"""Model balls, ellipses and ellipsoids: smooth shapes, whose point nearest to a plane is a closed form."""
 
 from __future__ import annotations
 

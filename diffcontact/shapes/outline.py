@@ -1,4 +1,4 @@
-"""What to draw of a shape: points and the lines between them."""
+"""Draw shapes by points and the lines between them."""
 
 from __future__ import annotations
 

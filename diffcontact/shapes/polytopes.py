@@ -1,4 +1,4 @@
-"""Polygons, polyhedra and boxes: bodies that touch with their vertices."""
+"""Model polygons, polyhedra and boxes: bodies that touch with their vertices."""
 
 from __future__ import annotations
 
@@ -264,19 +264,19 @@ def _sign(area):
 
 
 def _cross(a, b):
-    """(c,) of vectors (c, 2)."""
+    """Return cross products (c,) of vectors (c, 2)."""
     return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
 
 
 def _normals(points, triangles):
-    """(f, 3) unit vectors normal to triangles (f, 3) of points, outwards where they go round to the left."""
+    """Return unit normals (f, 3) of triangles (f, 3), outwards if they turn left."""
     a, b, c = points[triangles].swapaxes(0, 1)
     normals = np.cross(b - a, c - a)
     return normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
 def _around(points, corners, normal):
-    """The corners of a convex face in order, to the left as seen from outside."""
+    """Order the corners of a convex face, to the left as seen from outside."""
     apart = points[corners] - np.mean(points[corners], axis=0)
     across = np.cross(normal, apart[0])
     return tuple(np.asarray(corners)[np.argsort(np.arctan2(apart @ across, apart @ apart[0]))].tolist())
@@ -292,7 +292,7 @@ def _points(name, vertices, dimension):
 
 
 def _require_centred(name, centroid, vertices):
-    """The homogeneous body's centre of mass is the origin, but for vertices that were written with five digits."""
+    """Refuse a centre of mass off the origin, within five written digits."""
     if np.max(np.abs(centroid)) > 1e-5 * np.max(np.abs(vertices)):
         raise ValueError(
             f"{name}: the homogeneous body's centre of mass is at {centroid.tolist()}, expected at the origin; "

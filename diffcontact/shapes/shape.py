@@ -1,4 +1,4 @@
-r"""What every shape tells: its spots, its inertia, and whether its lengths make sense.
+"""Tell of every shape its spots, its inertia, and whether its lengths make sense.
 
 A plane touches a shape at its spots. A spot is an ellipsoid about a point v of the body with semi-axes a along the
 body's axes, most often of one extent: a = 0 for a vertex, v = 0 for an ellipse. With the unit normal n of the plane in
@@ -20,19 +20,14 @@ from jax.core import Tracer
 
 
 class Spots(NamedTuple):
-    """What a shape touches planes with.
-
-    Attributes:
-        points: (k, m) points v of the body [m].
-        axes: (k, m) semi-axes a of the ellipsoids about them, or None where all are zero [m].
-    """
+    """Hold points v (k, m) and semi-axes (k, m), or None for zero, of spots [m]."""
 
     points: Any
     axes: Any
 
 
 class Nearest(NamedTuple):
-    """The point of a body's surface that is nearest to a given one.
+    """Hold the point of a body's surface that is nearest to a given one.
 
     Attributes:
         distance: () to it, negative inside [m].
@@ -46,7 +41,7 @@ class Nearest(NamedTuple):
 
 
 def away(apart: Array, foot: Array, inside) -> Nearest:
-    """The `Nearest` to a point that is `apart` (m,) from the foot."""
+    """Return the `Nearest` to a point that is `apart` (m,) from the foot."""
     squared = jnp.sum(apart**2)
     # The norm has no derivative at the foot itself; keep its gradient finite there.
     size = jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
@@ -95,10 +90,10 @@ class Shape:
 
 
 def lengths(name: str, value: Any, ndim: int, positive: bool = False) -> Any:
-    """Lengths as a shape keeps them: nested tuples of floats, so that it can be compared, or an array of traced values.
+    """Return lengths as comparable nested tuples, or as an array of traced values.
 
     Raises:
-        ValueError: for what is not finite numbers of so many axes, or not positive where it has to be.
+        ValueError: for other than finite numbers of `ndim` axes, or for nonpositive ones if `positive`.
     """
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
         array = jnp.asarray(value)
@@ -122,10 +117,9 @@ def _tuples(array: np.ndarray) -> Any:
 
 
 def known(value: Any) -> bool:
-    """Whether lengths are numbers, not traced values."""
     return not isinstance(value, Array)
 
 
 def numbers(value: Any) -> Any:
-    """Lengths as an array: of numpy where they are known, so that nothing is compiled for them."""
+    """Return lengths as an array, of numpy where known, so that nothing is compiled."""
     return np.asarray(value) if known(value) else value

@@ -1,4 +1,4 @@
-"""Ready-made systems."""
+"""Provide ready-made systems."""
 
 from diffcontact.systems import laws, poses
 from diffcontact.systems.balls import balls

@@ -1,4 +1,4 @@
-"""What the air does to balls that fly."""
+"""Compute the air's forces on flying balls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from jax import Array
 
 
 def of_the_air(u: Array, dimension: int, params) -> Array:
-    r"""(count, dimension) accelerations of balls by the air [m/s^2]::
+    """Return accelerations (count, dimension) of balls by the air [m/s^2]::
 
         a = -damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|)
 
@@ -17,24 +17,11 @@ def of_the_air(u: Array, dimension: int, params) -> Array:
     the cross section A_0, and magnus_saturation = r B / A.
 
     Args:
-        u: (count, velocities) [m/s] and, of balls that spin, [rad/s].
-        dimension: of the space; what is behind it in `u` is the spin w, one number in a plane, three in space.
-        params: `drag` [1/m], of balls that spin `magnus` [1], () or (count,); and, each may be missing, `damping`
-            [1/s] of a film of air, and `magnus_saturation` [m].
-
-    Raises:
-        ValueError: a parameter is missing, or has another shape.
+        u: (count, velocities) [m/s] and, of balls that spin, one number or three behind `dimension` [rad/s].
+        params: `drag` [1/m], of spinning balls `magnus` [1], perhaps `damping` [1/s] and `magnus_saturation` [m];
+            each () or (count,). ValueError if one is missing, or has another shape.
 
     Source: A. Stepanek, Am. J. Phys. 56 (1988) 138, of tennis balls: A = 0.981, B = 2.022.
-
-    Example:
-        A disc with topspin, which turns clockwise as it flies to the right; and one whose side force levels off:
-
-        >>> import jax
-        >>> u, known = jnp.array([[10.0, 0.0, -50.0]]), {"drag": 0.1, "magnus": 0.01}
-        >>> air = jax.jit(of_the_air, static_argnums=1)
-        >>> air(u, 2, known).tolist(), air(u, 2, known | {"magnus_saturation": 0.2}).tolist()
-        ([[-10.0, -5.0]], [[-10.0, -2.5]])
     """
     v, w = u[:, :dimension], u[:, dimension:]
     speed = _length(v)
@@ -51,13 +38,13 @@ def of_the_air(u: Array, dimension: int, params) -> Array:
 
 
 def _length(x: Array) -> Array:
-    """(count, 1) |x|. At rest the root has no derivative, where what it is a factor of has: none."""
+    """Return |x| (count, 1), with derivative 0 at rest, where the root has none."""
     square = jnp.sum(x * x, axis=1, keepdims=True)
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
 
 
 def _of_each(name: str, params, u: Array) -> Array:
-    """() or (count, 1)."""
+    """Return a parameter, () or (count, 1)."""
     count = u.shape[0]
     if name not in params:
         raise ValueError(f"params: expected {name!r} of shape () or ({count},), got {sorted(params)}")

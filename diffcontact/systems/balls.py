@@ -1,4 +1,4 @@
-"""Balls among walls and fixed balls, on a line, in a plane and in space."""
+"""Model balls among walls and fixed balls, on a line, in a plane and in space."""
 
 from __future__ import annotations
 
@@ -171,7 +171,6 @@ def balls(
 
 
 def _is_length(value) -> bool:
-    """Whether it is one positive number."""
     return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf" and bool(0 < value < np.inf)
 
 

@@ -1,4 +1,4 @@
-"""A ball that bounces on a floor, as a camera sees it."""
+"""Model a ball that bounces on a floor, as a camera sees it."""
 
 from __future__ import annotations
 

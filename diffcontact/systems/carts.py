@@ -1,4 +1,4 @@
-"""Two riders on an air track."""
+"""Model two riders on an air track."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bodies are near each other: a cell list, sorted, of fixed shapes."""
+"""Find bodies near each other by a cell list, sorted, of fixed shapes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALL_PAIRS_UP_TO = 200
 
 
 def pairs_within(centre: Array, radius: Array, reach, edge, candidates: int) -> tuple[Array, Array, Array, Array]:
-    """All pairs of balls whose surfaces are less than `reach` apart.
+    """Find all pairs of balls whose surfaces are less than `reach` apart [m].
 
     Space is divided into cubes; a ball's partners are in its own cube and in those around it, which are looked at in
     columns of three. Cubes are numbered so that those of a column follow each other, and modulo a power of two, so that
@@ -22,23 +22,13 @@ def pairs_within(centre: Array, radius: Array, reach, edge, candidates: int) -> 
     pairs are looked at.
 
     Args:
-        centre: (n, m) [m].
-        radius: (n,) [m].
-        reach: () [m].
+        centre, radius: (n, m), (n,) [m].
         edge: () of the cubes, at least the largest diameter and `reach` [m].
         candidates: for how many pairs there is room, per ball.
 
     Returns:
         first, second (k,): the balls of each candidate pair; within (k,): whether they are less than `reach` apart;
         full (): whether there are more candidates than room, so that pairs may be missing.
-
-    Example:
-        >>> import jax
-        >>> centre = np.array([[0.0], [1.0], [5.0], [6.1]])
-        >>> find = jax.jit(pairs_within, static_argnums=4)
-        >>> first, second, within, full = map(np.asarray, find(centre, np.full(4, 0.5), 0.05, 1.5, 1))
-        >>> [(int(i), int(j)) for i, j in zip(first[within], second[within])], bool(full)
-        ([(0, 1)], False)
     """
     count, dimension = centre.shape
     if count <= ALL_PAIRS_UP_TO:
@@ -77,6 +67,5 @@ def pairs_within(centre: Array, radius: Array, reach, edge, candidates: int) -> 
 
 
 def _close(centre, radius, reach, first, second):
-    """Whether the surfaces of two balls are less than `reach` apart."""
     apart = (component[second] - component[first] for component in centre.T)
     return sum(component**2 for component in apart) < (radius[first] + radius[second] + reach) ** 2

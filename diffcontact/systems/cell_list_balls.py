@@ -1,4 +1,4 @@
-"""Balls with a cell list: a System that finds the contacts that may close, instead of listing all pairs."""
+"""Find the contacts of balls that may close by a cell list, instead of listing all pairs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REFUSED = ("adhesion", "rolling", "joint_slip")
 
 @dataclass(frozen=True)
 class CellListBalls(Balls):
-    """Balls with a cell list: what `balls(..., cell=...)` returns.
+    """Model balls with a cell list: `balls(..., cell=...)` returns it.
 
     As a `System` it has all contacts, for small counts. Its `neighbours` are the System of those that may close within
     a step, which is what schemes are given. Their places are limited, since shapes are static; `larger` has more.
@@ -34,8 +34,7 @@ class CellListBalls(Balls):
         surfaces, law: as of `Balls`.
         built: its functions by name. Those of contacts cannot be replaced: the contacts of a list have their own.
         cell: edge of the cells, at least the largest diameter [m].
-        candidates: room for pairs of balls in neighbouring cells, per ball; None: what balls of about one size take
-            that are packed.
+        candidates: room for pairs in neighbouring cells, per ball; None: enough for packed balls of about one size.
         per_ball: places for contacts, per ball.
         stretch: how much faster than the fastest ball before a projection one may be after it.
     """
@@ -57,30 +56,28 @@ class CellListBalls(Balls):
 
     @property
     def count(self) -> int:
-        """How many balls there are."""
         return self.surfaces.count
 
     @property
     def dimension(self) -> int:
-        """Of the space that they move in."""
         return self.surfaces.dimension
 
     @property
     def room(self) -> int:
-        """For how many pairs of balls in neighbouring cells there is room, per ball."""
+        """Return the room for pairs in neighbouring cells, per ball."""
         return 3 * 4 ** (self.dimension - 1) if self.candidates is None else self.candidates
 
     def coefficients(self, params, q):
-        """The coefficient of restitution, or the table of materials; never an array of all pairs."""
+        """Return the restitution, or the table of materials; never an array of all pairs."""
         if not self.speed_dependent:
             return params["restitution"]
         of_all = laws.restitution(self.law)
         return of_all(params, approach(jnp.zeros(jnp.shape(params["restitution"]), q.dtype)))
 
     def larger(self, status: Status = Status.NEIGHBOURS_FULL) -> CellListBalls | None:
-        """The same balls with more places where the list was full, with a longer reach where NEIGHBOURS_MISSED.
+        """Return the same balls with more places, or a longer reach; None for another status.
 
-        Not both at once: cells grow with the reach, and hold more. For any other status, None.
+        Not both at once: cells grow with the reach, and hold more.
         """
         if status == Status.NEIGHBOURS_FULL:
             return replace(self, candidates=2 * self.room, per_ball=2 * self.per_ball)
@@ -89,7 +86,7 @@ class CellListBalls(Balls):
         return None
 
     def neighbours(self, params, t, h, q: Array, u: Array) -> ListedContacts:
-        """The System of the contacts that may close within h seconds.
+        """Return the System of the contacts that may close within h seconds.
 
         No other contact closes while no ball moves further than `stretch` times the fastest one. The fastest is
         taken with and without the force's change over the step, or as a moving wall or a growing ball would strike it.
@@ -98,7 +95,7 @@ class CellListBalls(Balls):
         return self.listed_contacts(self.within(params, t, q, 2 * way + closing), way)
 
     def _ways(self, params, t, h, q: Array, u: Array) -> tuple[Array, Array]:
-        """() how far a ball may move within h seconds, and () by how much gaps close while balls stand still [m]."""
+        """Bound a ball's way within h seconds, and the closing of gaps at rest [m]."""
         q, u, params = lax.stop_gradient((q, u, params))
         pushed = u + h * self.force(t, q, u, params) / self.mass(q, params)
         speeds = jnp.linalg.norm(jnp.concatenate([self.surfaces.translation(v) for v in (u, pushed)]), axis=1)
@@ -113,7 +110,7 @@ class CellListBalls(Balls):
         return self.stretch * (h * jnp.max(speeds) + 2 * closing) + rounding / 2, closing
 
     def within(self, params, t, q: Array, reach) -> NeighbourList:
-        """The contacts whose gap is below `reach` at (t, q)."""
+        """List the contacts whose gap is below `reach` at (t, q)."""
         q, params, reach = lax.stop_gradient((q, params, reach))
         surfaces, spheres = self.surfaces, self.surfaces.spheres
         centre, radius = surfaces.centres(q, params), surfaces.radii(t, params, q.dtype)
@@ -146,7 +143,7 @@ class CellListBalls(Balls):
         return NeighbourList(found, full | (jnp.sum(close) > places), self.count, surfaces.fixed, sides)
 
     def listed_contacts(self, listed: NeighbourList, way: Array | float = 0.0) -> ListedContacts:
-        """The System of the contacts of a list alone, enough while no ball moves further than `way` [m]."""
+        """Return the System of listed contacts, while no ball moves further than `way` [m]."""
         surfaces = self.surfaces
 
         def facing(t, q, params):
@@ -167,7 +164,7 @@ class CellListBalls(Balls):
         )
 
     def measured(self, listed: NeighbourList, params, t, q: Array):
-        """Gaps (c,), and unit vectors (c, m) from the first body to the second, or to the wall."""
+        """Return gaps (c,), and unit vectors (c, m) to the second body or the wall."""
         surfaces = self.surfaces
         centre, radius = surfaces.centres(q, params), surfaces.radii(t, params, q.dtype)
         begin, wall = listed.first, listed.wall
@@ -187,14 +184,10 @@ class CellListBalls(Balls):
 
 @dataclass(frozen=True)
 class ListedContacts(System):
-    """The System of the contacts of a neighbour list, for one step of balls that move among many.
+    """Model the contacts of a neighbour list, for one step of balls among many.
 
-    Its gap is infinite in free places, as on sides that are open.
-
-    Args:
-        balls: all of them.
-        listed: the contacts.
-        way: () how far a ball may move so that no other contact closes [m].
+    Its gap is infinite in free places, as on sides that are open. No other contact closes while no ball moves further
+    than `way` () [m].
     """
 
     balls: CellListBalls = field(kw_only=True)
@@ -203,11 +196,10 @@ class ListedContacts(System):
 
     @property
     def numbers(self) -> Array:
-        """(c,) the numbers of these contacts, those of the `NeighbourList`."""
         return self.listed.numbers
 
     def linearised(self, params, t, q: Array) -> tuple[Array, BodyRows]:
-        """Gaps (c,) [m] and their gradients at (t, q) as rows between balls, in one pass."""
+        """Return gaps (c,) [m] and their gradients as rows between balls, in one pass."""
         listed = self.listed
         gap, direction = self.balls.measured(listed, params, t, q)
         return gap, self.balls.surfaces.rows(*listed.surfaces, direction)
@@ -220,14 +212,14 @@ class ListedContacts(System):
         return self.balls.surfaces.turning(t, mass, start, x, params)
 
     def overlooked(self, q: Array, after: Array) -> Array:
-        """() NEIGHBOURS_FULL where the list was too short, NEIGHBOURS_MISSED where a ball moved too far, or OK."""
+        """Return NEIGHBOURS_FULL for a short list, NEIGHBOURS_MISSED for a long way, or OK."""
         moved = jnp.linalg.norm(self.balls.surfaces.translation(after - q), axis=1)
         full = jnp.where(self.listed.full, Status.NEIGHBOURS_FULL, Status.OK)
         missed = jnp.where(jnp.max(lax.stop_gradient(moved)) > self.way, Status.NEIGHBOURS_MISSED, Status.OK)
         return first(full, missed)
 
     def reported(self, impulse: Array) -> Array:
-        """(count,) sum of the impulses that each ball takes part in [N s]."""
+        """Sum the impulses that each ball takes part in (count,) [N s]."""
         listed = self.listed
         taken = jnp.where(listed.taken, impulse, 0)
         nothing = jnp.zeros(listed.count + 1, impulse.dtype)

@@ -1,4 +1,4 @@
-"""What the ready-made systems look like; see `diffcontact.drawing`."""
+"""Draw the ready-made systems; see `diffcontact.drawing`."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _body(shape, pose, dimension: int) -> list[Shape]:
 
 
 def _described(dimension: int, spin: bool, count: Callable, what: str):
-    """What the coordinates of bodies are called, and which way is up, functions of params."""
+    """Name the coordinates of bodies and the way up, as functions of params."""
 
     def coordinates(params):
         names = [*"xyz"[:dimension]] if dimension <= 3 else [f"x{axis}" for axis in range(dimension)]
@@ -155,14 +155,10 @@ _BALL, _POINTS, _STEPS = 0.06, 65, 8
 
 
 def track(bend: float, reach: float) -> Drawing:
-    r"""A ball in a parabolic track, of which the length of the way from its lowest point is the coordinate.
+    """Draw a ball in a parabolic track; its coordinate is the arc length.
 
-    Its centre is at (X, a X^2) with X from s = X sqrt(1 + 4 a^2 X^2) / 2 + asinh(2 a X) / (4 a). It is drawn as large
-    as suits the picture, and the track below it.
-
-    Args:
-        bend: a > 0 [1/m].
-        reach: the longest way [m] that is seen.
+    Its centre is at (X, a X^2) with X from s = X sqrt(1 + 4 a^2 X^2) / 2 + asinh(2 a X) / (4 a), a = `bend` > 0 [1/m],
+    as far as the longest way `reach` [m]. The ball is as large as suits the picture, and the track below it.
 
     Example:
         >>> import jax

@@ -1,4 +1,4 @@
-"""The equality constraints of a model file: points that stay together, welded bodies, coupled joints and tendons."""
+"""Constrain a model file's points that stay together, welded bodies, coupled joints and tendons."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from diffcontact.systems.tree import Tree, dot, product
 
 @dataclass(frozen=True, eq=False)
 class Equalities:
-    """Constraints phi(q) = 0 between frames and between joints of a tree, constant arrays of numpy.
+    """Hold constraints phi(q) = 0 between frames and joints of a tree, as constant arrays.
 
     Attributes:
         frames: (k, 2) frames whose points `local` (k, 2, 3) stay together.
-        welded: (w, 2) frames that keep their orientations, those of their bodies `own` (w, 2, 4): the first one's times
-            `turned` (w, 4) is the second one's.
-        weights: (p, 2, n) of coordinates, counted from `rest` (n,), in two sums, of which the first is a polynomial
-            `terms` (p, 5) of the second.
+        welded: (w, 2) frames whose bodies' orientations, `own` (w, 2, 4), differ by `turned` (w, 4).
+        weights: (p, 2, n) of q - `rest` in two sums; the first is the polynomial `terms` (p, 5) of the second.
         rows: (m,) those rows of phi that do not follow from the others.
     """
 
@@ -36,7 +34,7 @@ class Equalities:
     rows: np.ndarray
 
     def off(self, tree: Tree, q: Array) -> Array:
-        """(m,) phi: distances [m], vector parts of quaternions, and joint coordinates [m or rad]."""
+        """Return phi (m,): distances [m], vector parts of quaternions, and coordinates [m or rad]."""
         parts = [jnp.zeros(0, q.dtype)]
         if len(self.frames):
             at = tree.frames(q)
@@ -57,14 +55,11 @@ class Equalities:
 def coordinates(
     found: Equalities, tree: Tree, start: np.ndarray, wanted: np.ndarray | None
 ) -> tuple[Equalities, np.ndarray]:
-    """The constraints without rows that follow from others, and the velocities (d - m,) that give all of them.
+    """Drop rows that follow from others, and choose independent velocities (d - m,).
 
     Args:
         start: (n,) the configuration of the file; ranks are those a little aside, where it is at no dead point.
-        wanted: None for those that the constraints say least of, or velocities (d - m,).
-
-    Raises:
-        ValueError: the wanted ones do not give the others.
+        wanted: velocities (d - m,), or None for the least constrained ones; ValueError if some follow from others.
     """
 
     def slope(start, aside):
@@ -86,9 +81,9 @@ def coordinates(
 
 
 def pivots(A: np.ndarray, tolerance: float = 1e-4) -> np.ndarray:
-    """Columns of A (m, n) that span all of them, the longest first, by Gram-Schmidt; shorter ones are rounding.
+    """Return columns of A (m, n) that span all, the longest first, by Gram-Schmidt.
 
-    The tolerance is that of single precision, with a margin of a hundred.
+    Shorter columns are rounding. The tolerance is that of single precision, with a margin of a hundred.
 
     Example:
         >>> pivots(np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]])).tolist()

@@ -1,4 +1,4 @@
-"""Model files, MJCF or URDF, read by MuJoCo's parser: joints, bodies, geoms and numbers, and refusals of the rest."""
+"""Read model files, MJCF or URDF, by MuJoCo's parser: joints, bodies, geoms and numbers, and refuse the rest."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NAMED = 8
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Joints with stops.
+    """Hold joints with stops.
 
     Attributes:
         names: of the joints (s,).
@@ -58,11 +58,7 @@ class Limits:
 
 
 class Arms(NamedTuple):
-    """Weighted sums of coordinates of hinges and slides: constant arrays of numpy.
-
-    Attributes:
-        velocity, position: (k, d), (k, n) the weights of velocities and of coordinates.
-    """
+    """Hold the weights (k, d), (k, n) of velocities and of coordinates in weighted sums."""
 
     velocity: np.ndarray
     position: np.ndarray
@@ -70,7 +66,7 @@ class Arms(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tendons:
-    """Springs and dampers of fixed tendons.
+    """Hold springs and dampers of fixed tendons.
 
     Attributes:
         arms: rates and lengths.
@@ -85,10 +81,10 @@ class Tendons:
 
 @dataclass(frozen=True, eq=False)
 class Actuators:
-    """Motors and servos of a hinge, a slide or a fixed tendon each, a constant array of numpy for each number.
+    """Hold motors and servos of a hinge, a slide or a fixed tendon each.
 
     Attributes:
-        arms: the rates and lengths that they act on, times their gears.
+        arms: their rates and lengths, times their gears.
         gain: (a,); bias: (a, 3) a force, and what it adds for each unit of length and of velocity.
         control, force, total: (a, 2), (a, 2), (d, 2) bounds; infinite where there are none.
     """
@@ -103,22 +99,20 @@ class Actuators:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model file as arrays of numpy.
+    """Hold a model file as arrays of numpy.
 
     Attributes:
         source: the path or the text.
         tree, bodies, sites, limits, actuators, tendons: its parts.
-        geoms: all of them that can be drawn; pairs: of those that may touch, with the margin of
-            each [m].
+        geoms: all of them that can be drawn; pairs: of those that may touch, with the margin of each [m].
         buoyancy: (b,) the share of each body's weight that is compensated.
         rubbing: (f,) entries in u of joints with dry friction.
-        spring: (n,) coordinates at which springs are at rest; sprung: entries (k,) in u of hinges and slides with
-            springs, those in q (k,), their joints (k,); balls: the same of ball joints.
+        spring: (n,) coordinates at which springs are at rest.
+        sprung: entries (k,) in u and in q of hinges and slides with springs, their joints (k,); balls: of ball joints.
         start: (n,) the configuration of the file.
         equalities: constraints of equality; independent: the velocities that give all others under these.
         defaults: parameters by name; labels: the names of their entries.
-        numbers: "mass": the file's numbers of the bodies that move (b,); "limit": of joints with stops (s,); "pair": of
-            the geoms (p, 2).
+        numbers: "mass": file's numbers of moving bodies (b,); "limit": of joints (s,); "pair": of the geoms (p, 2).
     """
 
     source: str | os.PathLike[str]
@@ -151,9 +145,7 @@ def read(
 ) -> Model:
     """Read a model; arguments as of `mechanism`.
 
-    Raises:
-        ValueError: the file cannot be read, or has what is not supported: all kinds of it are named, with the first few
-            of each.
+    Raises ValueError where the file cannot be read, or names all unsupported kinds, with the first few of each.
     """
     unknown = set(ignore) - WAIVED.keys()
     if isinstance(ignore, str) or unknown:
@@ -169,7 +161,7 @@ def read(
 
 
 def _parsed(model: Any) -> Any:
-    """The `MjModel` of a path or a text."""
+    """Parse a path or a text to an `MjModel`."""
     try:
         mujoco: Any = import_module("mujoco")
     except ImportError as error:
@@ -185,7 +177,7 @@ def _parsed(model: Any) -> Any:
 
 
 class _Reader:
-    """What is read of an `MjModel` m, and what of it is refused, in lines (kind, line)."""
+    """Read an `MjModel` m, and collect refused parts as (kind, line)."""
 
     def __init__(self, m: Any):
         self.m, self.mujoco = m, import_module("mujoco")
@@ -196,7 +188,7 @@ class _Reader:
         self._refuse()
 
     def name(self, kind: str, number: Any) -> str:
-        """The name of a thing of this kind; one without a name has its number."""
+        """Name a thing of this kind, by its number if it has no name."""
         of = getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
         return self.mujoco.mj_id2name(self.m, of, int(number)) or f"{kind} {number}"
 
@@ -204,12 +196,12 @@ class _Reader:
         return tuple(self.name(kind, number) for number in numbers)
 
     def off(self, *flags: str) -> bool:
-        """Whether the file disables a part of the physics, by one of these flags that this version of MuJoCo has."""
+        """Tell whether the file disables physics by a flag that this MuJoCo has."""
         known = [f"mjDSBL_{flag}" for flag in flags if hasattr(self.mujoco.mjtDisableBit, f"mjDSBL_{flag}")]
         return any(self.m.opt.disableflags & code for code in self._codes("mjtDisableBit", *known))
 
     def _codes(self, kind: str, *names: str) -> list[int]:
-        """The numbers of an enumeration of MuJoCo."""
+        """Return the numbers of an enumeration of MuJoCo."""
         return [int(getattr(getattr(self.mujoco, kind), name)) for name in names]
 
     def _compose(self, place, quaternion, inner, turned):
@@ -219,7 +211,7 @@ class _Reader:
         return place + moved, product
 
     def _bodies(self):
-        """The frame of each body, and its place and quaternion therein: a body without joints hangs on its parent's."""
+        """Place each body in a frame: a body without joints hangs on its parent's."""
         m = self.m
         frame, place, quaternion = np.zeros(m.nbody, int), np.zeros((m.nbody, 3)), np.zeros((m.nbody, 4))
         quaternion[:, 0] = 1
@@ -307,7 +299,7 @@ class _Reader:
         return getattr(self.m, "nactuator", self.m.nu)
 
     def _unlike_a_motor(self, number: int) -> str | None:
-        """Why an actuator is none that is supported."""
+        """Say why an actuator is not supported."""
         m = self.m
         of, (tendon,) = m.actuator_trnid[number, 0], self._codes("mjtTrn", "mjTRN_TENDON")
         hinged = m.actuator_trntype[number] in self._codes("mjtTrn", "mjTRN_JOINT", "mjTRN_JOINTINPARENT")
@@ -331,7 +323,7 @@ class _Reader:
         return None
 
     def fixed(self, tendon: Any) -> bool:
-        """Whether a tendon is a weighted sum of joints, and not a way along sites."""
+        """Tell whether a tendon is a weighted sum of joints, not a way along sites."""
         return bool(np.all(self.m.wrap_type[self._wraps(tendon)] == self._codes("mjtWrap", "mjWRAP_JOINT")[0]))
 
     def _wraps(self, tendon: Any) -> slice:
@@ -339,12 +331,12 @@ class _Reader:
         return slice(first, first + self.m.tendon_num[tendon])
 
     def _pulled(self, tendon: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Joints of a fixed tendon, and their weights."""
+        """Return joints and weights of a fixed tendon."""
         wraps = self._wraps(tendon)
         return self.m.wrap_objid[wraps], self.m.wrap_prm[wraps]
 
     def _acting(self, actuator: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Joints of an actuator, and their weights."""
+        """Return joints and weights of an actuator."""
         m, of = self.m, self.m.actuator_trnid[actuator, 0]
         tendon = m.actuator_trntype[actuator] == self._codes("mjtTrn", "mjTRN_TENDON")[0]
         joints, weights = self._pulled(of) if tendon else (np.array([of]), np.ones(1))
@@ -390,7 +382,7 @@ class _Reader:
         return self.mujoco.mjtEq(int(self.m.eq_type[number])).name.removeprefix("mjEQ_").lower()
 
     def equalities(self) -> Equalities:
-        """Those between bodies, sites, joints and tendons that the file begins with; see MuJoCo's mjModel.eq_data."""
+        """Read the initial constraints of bodies, sites, joints and tendons; see mjModel.eq_data."""
         m, points, welds, joints = self.m, [], [], []
         kept = [] if self.off("EQUALITY", "CONSTRAINT") else np.flatnonzero(m.eq_active0)
         for number in kept:
@@ -422,7 +414,7 @@ class _Reader:
         return Equalities(frames, local, welded, own, turned, weights, m.qpos0.copy(), terms, rows)
 
     def _independent(self, tree: Tree, wanted: Sequence[str] | None) -> tuple[Equalities, np.ndarray]:
-        """The constraints, and the velocities that give all others: of joints by these names, or any."""
+        """Return the constraints, and independent velocities: of joints by these names, or any."""
         m, found, every = self.m, self.equalities(), np.arange(self.m.nv)
         joints = self.names("joint", range(m.njnt))
         if unknown := set(wanted or ()) - set(joints):
@@ -439,7 +431,7 @@ class _Reader:
             raise ValueError(f"mechanism(independent={wanted!r}): {error}") from error
 
     def geom(self, number: int) -> Geom:
-        """A geom; its kind is MuJoCo's word where this library has none."""
+        """Return a geom; its kind is MuJoCo's word where this library has none."""
         m = self.m
         kind = self.mujoco.mjtGeom(int(m.geom_type[number])).name.removeprefix("mjGEOM_").lower()
         body = m.geom_bodyid[number]
@@ -449,7 +441,7 @@ class _Reader:
         )
 
     def pairs(self, contacts) -> list[tuple[int, int, float, float]]:
-        """Geoms that may touch: two numbers, the friction of the contact and its margin."""
+        """List geoms that may touch: two numbers, the contact's friction and margin."""
         found = {} if self.off("CONTACT", "CONSTRAINT") else self._colliding()
         if contacts is not None:
             named = {frozenset(self.names("geom", pair)): pair for pair in found}
@@ -474,7 +466,7 @@ class _Reader:
         return kept
 
     def _colliding(self) -> dict[tuple[int, int], tuple[int, np.ndarray, float]]:
-        """Geoms that MuJoCo would look at, with the dimension, the frictions and the margin of their contact."""
+        """List geoms that MuJoCo looks at, with dimension, frictions and margin."""
         m, found, widened = self.m, {}, _widened(self.mujoco)
         excluded = {(int(code) >> 16, int(code) & 0xFFFF) for code in m.exclude_signature}
         for one in range(m.ngeom):
@@ -586,7 +578,7 @@ class _Reader:
 
 
 def _listed(refused: list[tuple[str, str]], kinds: Sequence[str]) -> str:
-    """The first few lines of each kind, and how many more there are."""
+    """List the first few lines of each kind, and how many more there are."""
     parts = []
     for kind in kinds:
         lines = list(dict.fromkeys(line for of, line in refused if of == kind))
@@ -598,7 +590,7 @@ def _listed(refused: list[tuple[str, str]], kinds: Sequence[str]) -> str:
 
 @lru_cache
 def _widened(mujoco: Any) -> Callable[[np.ndarray, np.ndarray], float]:
-    """How this version of MuJoCo combines margins of geoms, less their gaps, to the distance at which they touch."""
+    """Return how this MuJoCo combines margins and gaps of geoms to a distance of touch."""
     m = mujoco.MjModel.from_xml_string(
         '<mujoco><worldbody><geom size="1" margin="2" gap=".5"/><body><freejoint/><geom size="1" margin="1"/></body>'
         "</worldbody></mujoco>"
@@ -611,18 +603,18 @@ def _widened(mujoco: Any) -> Callable[[np.ndarray, np.ndarray], float]:
 
 
 def _some(m: Any, name: str, number: int) -> bool:
-    """Whether a model of this version of MuJoCo has such a number, and it is not zero."""
+    """Tell whether this version of MuJoCo has such a number, and it is not zero."""
     values = getattr(m, name, None)
     return values is not None and bool(np.any(values[number]))
 
 
 def _first(values: np.ndarray) -> np.ndarray:
-    """(k,) linear coefficients, behind which a version of MuJoCo may have those of a polynomial."""
+    """Select linear coefficients (k,), before those of a polynomial in some versions of MuJoCo."""
     return values.reshape(len(values), -1)[:, 0] if values.size else values.reshape(-1)
 
 
 def _below(values: np.ndarray) -> np.ndarray:
-    """Values of joints, with zero for the world before them."""
+    """Put zero, for the world, before the values of joints."""
     return np.concatenate([np.zeros_like(values[:1]), values])
 
 

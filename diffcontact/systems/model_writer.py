@@ -1,4 +1,4 @@
-r"""Model files with fitted numbers, for MuJoCo: MJCF whose soft contacts bounce with the coefficients of restitution.
+"""Write model files with fitted numbers, MJCF whose soft contacts bounce with the coefficients of restitution.
 
 MuJoCo has no restitution. With solref = (-k, -b) and a constant impedance d near 1 its contacts and stops accelerate
 gaps g by g'' = -b g' - k g, whatever the masses are, as long as that pushes. Here k makes a contact last `_STEPS` time
@@ -53,10 +53,9 @@ def write(
     speed: float,
     tolerance: float,
 ) -> dict[str, float]:
-    """Write a model as MJCF; arguments as of `Mechanism.write`, `given` with parameters of full shape.
+    """Write a model as MJCF; arguments as of `Mechanism.write`, `given` of full shapes.
 
-    Returns:
-        Pair of geoms or joint with stops -> the restitution that MuJoCo reaches.
+    Returns the restitution that MuJoCo reaches by pair of geoms or joint with stops.
     """
     mujoco: Any = import_module("mujoco")
     spec, before = _spec(mujoco, model.source)
@@ -89,7 +88,7 @@ def write(
 
 
 def _spec(mujoco: Any, source: str | os.PathLike[str]) -> tuple[Any, Any]:
-    """A file and the model of it, such that the file can take explicit masses and inertias."""
+    """Return a file that can take explicit masses and inertias, and its model."""
     if isinstance(source, str) and "<" in source:
         spec = mujoco.MjSpec.from_string(source)
     else:
@@ -124,7 +123,7 @@ def _pairs_alone(spec: Any, model: Model, friction: np.ndarray, solref: np.ndarr
 
 
 def _set_numbers(model: Model, m: Any, given: dict[str, np.ndarray]) -> None:
-    """Put parameters that are not those of the file into MuJoCo's model."""
+    """Put parameters that differ from the file's into MuJoCo's model."""
     changed = {name for name, value in given.items() if not np.array_equal(value, model.defaults[name])}
     turned = given["springref"] != model.defaults["springref"]
     turned[model.sprung[1]] = False
@@ -143,14 +142,9 @@ def _set_numbers(model: Model, m: Any, given: dict[str, np.ndarray]) -> None:
 
 
 def softness(mujoco: Any, m: Any, e: float, speed: float, tolerance: float) -> tuple[np.ndarray, float]:
-    """(2,) solref with which MuJoCo bounces with restitution e at a speed [m/s], and the restitution it reaches.
+    """Find solref (2,) for restitution e at `speed` [m/s], and the restitution it reaches.
 
-    Args:
-        mujoco: the module.
-        m: a model, of which the options count.
-        e: restitution.
-        speed: of approach [m/s].
-        tolerance: by which it may be off.
+    Of the model m the options count; the restitution may be off by `tolerance`.
     """
     ball = mujoco.MjModel.from_xml_string(_BALL)
     for name in ("timestep", "integrator", "cone", "solver", "iterations", "tolerance", "impratio", "disableflags"):
@@ -178,7 +172,7 @@ def softness(mujoco: Any, m: Any, e: float, speed: float, tolerance: float) -> t
 
 
 def _rebound(mujoco: Any, m: Any, speed: float, phase: float) -> float:
-    """Restitution of a ball that is thrown at a floor, and begins to touch it this share of a step later."""
+    """Bounce a ball that touches the floor a share `phase` of a step later."""
     d, gravity = mujoco.MjData(m), -m.opt.gravity[2]
     height = (1 + phase) * m.opt.timestep * speed
     d.qpos[0], d.qvel[0] = height, -speed

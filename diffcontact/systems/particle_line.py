@@ -1,4 +1,4 @@
-"""A row of particles with springs, dashpots and dry friction, alone or driven by a measured force."""
+"""Model a row of particles with springs, dashpots and dry friction, alone or driven by a measured force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pendulum, or whatever else swings about an axis."""
+"""Model a pendulum, or whatever else swings about an axis."""
 
 from __future__ import annotations
 

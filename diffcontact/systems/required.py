@@ -1,4 +1,4 @@
-"""What is refused of balls and of rigid bodies: shapes at once, values as `requirements` of the simulation."""
+"""Refuse wrong shapes of balls and rigid bodies at once, and wrong values by `requirements` of the simulation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _(system: Balls, params, t, q0, u0):
 
 @require_shapes.register
 def _(system: CellListBalls, params, t, q0, u0):
-    """Without the gaps of all pairs."""
+    """Require it without the gaps of all pairs."""
     _require_balls(system, q0, u0)
     own = Functions(system, "System", params, q0, explains=True)
     own.expect("mass", own.shape("mass", "q, params", q0, params), u0.shape)
@@ -87,7 +87,7 @@ _OPTIONAL = ("tangential_restitution", "rolling_friction", "pivoting_friction", 
 
 
 def _coefficients(system: Balls | Bodies, params) -> list[str]:
-    """The names of the parameters that belong to pairs of surfaces."""
+    """Name the parameters that belong to pairs of surfaces."""
     optional = [name for name in _OPTIONAL if name in params]
     of_law = [one.name for one in laws.LAWS[system.law].coefficients if not one.choice]
     rubbing = ["friction", *laws.besides_friction(system.friction_law), *optional] if system.rubs else []
@@ -144,7 +144,7 @@ def _surfaces(system, params, t, q0):
 
 
 def _around(system, surfaces: Surroundings, params, t, dtype):
-    """Normals have length one, and tables of materials are symmetric."""
+    """Require normals of length one, and symmetric tables of materials."""
     found = []
     if surfaces.planes is not None:
         lengths = jnp.sqrt(jnp.sum(surfaces.inclined(t, params, dtype)[0] ** 2, axis=1))
@@ -157,7 +157,7 @@ def _around(system, surfaces: Surroundings, params, t, dtype):
 
 
 def _are_one(lengths):
-    """Those that were read from a file have some six digits."""
+    """Allow for six digits in a file."""
     return jnp.all(jnp.abs(lengths - 1) <= 1e-5)
 
 
@@ -167,7 +167,7 @@ def _rotation(what, quaternions):
 
 
 def _turning(surfaces, params, radius, q0):
-    """What must hold of balls that spin."""
+    """Require what balls that spin need."""
     found = [must(jnp.all(radius > 0), Status.BAD_INPUT, _no_radius, radius)]
     inertia = moments_of_inertia(surfaces, jnp.ones_like(radius), params)
     found.append(must(jnp.all(inertia > 0), Status.BAD_MASS, _no_inertia, inertia, of="mass"))
@@ -230,7 +230,7 @@ def _solids(system: Bodies, params, t, q0):
 
 
 def _inertia(inertia, params):
-    """Moments of inertia are positive, and none is above the sum of the others: mass is not negative anywhere."""
+    """Require positive moments of inertia, none above the others' sum: no mass is negative."""
     found = [finite("inertia", inertia, params, of="mass")]
     if inertia.ndim == 1:
         return [*found, must(jnp.all(inertia > 0), Status.BAD_MASS, _not_positive, inertia, of="mass")]

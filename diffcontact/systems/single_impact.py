@@ -1,4 +1,4 @@
-"""One impact, as a table of velocities before and after it knows it."""
+"""Model one impact, as a table of velocities before and after it."""
 
 from __future__ import annotations
 

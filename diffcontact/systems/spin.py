@@ -1,4 +1,4 @@
-r"""How balls that spin slip on what they touch, and how they turn.
+"""Compute the slip of spinning balls on what they touch, and how they turn.
 
 Of a contact with the unit vector d from the first body to the second, and r d x t for the moment of a tangent t::
 
@@ -29,10 +29,9 @@ _UP = np.array([0.0, 0.0, 1.0])
 
 
 def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
-    """What a `System` of balls that spin has besides, by name.
+    """Return what a `System` of balls that spin has besides, by name.
 
     Args:
-        surfaces: all of them.
         facing: (t, q, params) -> first, second (c,), direction (c, m), the contacts as in `tangent_rows`.
         coefficient: name -> a function of params, the coefficient by this name of these contacts, () or (c,).
     """
@@ -47,7 +46,7 @@ def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict
 
 
 def resisting(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
-    """What a `System` of balls that resist rolling and pivoting has besides; arguments as of `rubbing`."""
+    """Return what a `System` of balls resisting rolling has besides; arguments as of `rubbing`."""
     names = ("rolling_friction",) if surfaces.dimension == 2 else ("rolling_friction", "pivoting_friction")
 
     def resistance(params):
@@ -61,7 +60,7 @@ def resisting(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> di
 
 
 def rolling(surfaces: Surfaces, t, u: Array, params, first, second, direction: Array) -> Array:
-    """(c, m, k) by how much surfaces turn on each other, times r [m/s]: in the plane of contact and about its normal.
+    """Return r times turning of surfaces on each other (c, m, k) [m/s], and about the normal.
 
     r is the radius of a ball on a wall, and r_i r_j / (r_i + r_j) of two; in a plane m = 1. Arguments as in `slip`.
     """
@@ -79,11 +78,9 @@ def rolling(surfaces: Surfaces, t, u: Array, params, first, second, direction: A
 
 
 def tangent_rows(surfaces: Surfaces, t, params, first, second, direction: Array) -> tuple[BodyRows, ...]:
-    """The rows of the slip between these surfaces (c,), for each direction of the contact plane.
+    """Return the rows of the slip, for each direction of the contact plane.
 
     Args:
-        surfaces: whose contacts they are.
-        t, params: as in `System`.
         first, second: (c,) numbers of the surfaces, -1 in free places.
         direction: (c, m) unit vectors from the first to the second.
     """
@@ -101,7 +98,7 @@ def tangent_rows(surfaces: Surfaces, t, params, first, second, direction: Array)
 
 
 def slip(surfaces: Surfaces, t, u: Array, params, first, second, direction: Array) -> Array:
-    """(c, k) slip velocities between these surfaces [m/s]; arguments as in `tangent_rows`, u (d,) [m/s, rad/s]."""
+    """Return slip velocities (c, k) between these surfaces [m/s], as in `tangent_rows`."""
     rows = tangent_rows(surfaces, t, params, first, second, direction)
     velocity = jnp.stack([product(row, u) for row in rows], axis=1)
     if surfaces.belt is None:
@@ -115,11 +112,12 @@ def slip(surfaces: Surfaces, t, u: Array, params, first, second, direction: Arra
 
 
 def tangents(direction: Array, wall) -> list[Array]:
-    """k arrays (c, m), unit vectors that span the contact planes; smooth in the direction (c, m), finite for any.
+    """Return k arrays (c, m), unit vectors that span the contact planes.
 
-    In a plane the direction turned to the left. In space the axes of a pole, reflected like the pole is into the
-    direction: Duff et al.'s frame (JCGT 6(1), 2017), whose pole is z or -z. That one walls have: along x and y on a
-    floor and a ceiling, along two axes on any side of a box. Another pole serves pairs, whose directions move.
+    They are smooth in the direction (c, m), and finite for any. In a plane: the direction turned to the left. In space:
+    the axes of a pole, reflected like the pole is into the direction: Duff et al.'s frame (JCGT 6(1), 2017), whose pole
+    is z or -z. Walls have that pole: along x and y on a floor and a ceiling, along two axes on any side of a box.
+    Another pole serves pairs, whose directions move.
 
     Example:
         >>> import jax
@@ -151,12 +149,12 @@ _AXES = _pole_axes()
 
 
 def _cross(a: Array, b: Array) -> Array:
-    """(c, 1) in a plane, (c, 3) in space."""
+    """Return cross products, (c, 1) in a plane, (c, 3) in space."""
     return (a[:, :1] * b[:, 1:] - a[:, 1:] * b[:, :1]) if a.shape[1] == 2 else jnp.cross(a, b)
 
 
 def moments_of_inertia(surfaces: Surfaces, mass: Array, params) -> Array:
-    """(count,) `params["inertia"]`, or those of homogeneous discs and spheres [kg m^2]."""
+    """Return `params["inertia"]`, or that of homogeneous discs and spheres (count,) [kg m^2]."""
     if "inertia" in params or surfaces.radius is not None:
         return param(params, "inertia", (surfaces.count,), mass.dtype)
     radius = surfaces.radii(0.0, params, mass.dtype)[: surfaces.count]
@@ -164,7 +162,7 @@ def moments_of_inertia(surfaces: Surfaces, mass: Array, params) -> Array:
 
 
 def turning(q: Array, u: Array, params=None) -> Array:
-    """(7 count,) q' of spheres [m/s, 1/s], for u (6 count,): the quaternions by 1/2 (0, w) * quaternion.
+    """Return q' of spheres (7 count,), quaternions by 1/2 (0, w) * quaternion.
 
     Example:
         >>> import jax
@@ -179,7 +177,7 @@ def turning(q: Array, u: Array, params=None) -> Array:
 
 
 def turned(q: Array, u: Array, s, params=None) -> Array:
-    """(7 count,) the places of spheres q after s seconds of the velocities u (6 count,), turned about one axis each.
+    """Return the places of spheres (7 count,) after s seconds of velocities u (6 count,).
 
     Example:
         >>> import jax
@@ -196,27 +194,14 @@ def turned(q: Array, u: Array, s, params=None) -> Array:
 
 
 def dexpinv(theta: Array, u: Array, params=None) -> Array:
-    """(6 count,) theta' for which `turned`(q, theta, 1) moves with the velocities u (6 count,); `poses.dexpinv`.
-
-    Example:
-        >>> import jax
-        >>> about_z = jnp.array([0.0, 0, 0, 0, 0, 2.0])
-        >>> jax.jit(dexpinv)(about_z, 3 * about_z).tolist()
-        [0.0, 0.0, 0.0, 0.0, 0.0, 6.0]
-    """
+    """Return theta' (6 count,) for which `turned`(q, theta, 1) moves with u; `poses.dexpinv`."""
     del params
     turn, (velocity, w) = theta.reshape(-1, 6)[:, 3:], jnp.split(u.reshape(-1, 6), 2, axis=1)
     return jnp.concatenate([velocity, poses.dexpinv(turn, w)], axis=1).ravel()
 
 
 def of_unit_length(q: Array) -> Array:
-    """(7 count,) the same places of spheres, with quaternions of length one.
-
-    Example:
-        >>> import jax
-        >>> jax.jit(of_unit_length)(np.array([1.0, 2, 3, 0, 0, 2, 0])).tolist()
-        [1.0, 2.0, 3.0, 0.0, 0.0, 1.0, 0.0]
-    """
+    """Return the same places of spheres (7 count,), with quaternions of length one."""
     each = q.reshape(-1, 7)
     quaternion = each[:, 3:]
     length = jnp.linalg.norm(quaternion, axis=1, keepdims=True)

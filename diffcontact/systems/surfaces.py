@@ -1,4 +1,4 @@
-"""What balls may touch: each other, balls that are fixed, the sides of a box, planes; and the gaps between them."""
+"""Number what balls may touch: balls, fixed balls, sides of a box, planes; and measure gaps."""
 
 from __future__ import annotations
 
@@ -19,14 +19,10 @@ from diffcontact.systems.surroundings import Surroundings, param, shaped, unit
 
 @dataclass(frozen=True)
 class Surfaces(Surroundings):
-    """The surfaces of balls and of what is around them.
+    """Hold the surfaces of balls and of what is around them.
 
     Each has a number: the balls, then the fixed balls, then the walls, which are the low sides of the box, its high
     sides and the planes. A contact is a pair of numbers, the first of them a ball's.
-
-    Args:
-        count, radius, spin: as in `balls`.
-        box: ((low, ...), (high, ...)), a function, or None, as in `balls`.
     """
 
     maker: ClassVar[str] = "balls"
@@ -38,21 +34,21 @@ class Surfaces(Surroundings):
 
     @property
     def coordinates(self) -> int:
-        """How many coordinates a ball has: those of its centre, and an angle or a quaternion where it spins."""
+        """Count a ball's coordinates: centre, and an angle or a quaternion where it spins."""
         return {2: 3, 3: 7}[self.dimension] if self.spin else self.dimension
 
     @property
     def velocities(self) -> int:
-        """How many velocities a ball has: those of its centre, and the angular ones where it spins."""
+        """Count a ball's velocities: of the centre, and angular ones where it spins."""
         return {2: 3, 3: 6}[self.dimension] if self.spin else self.dimension
 
     @property
     def spheres(self) -> int:
-        """How many balls there are with the fixed ones."""
+        """Count the balls with the fixed ones."""
         return self.count + self.fixed
 
     def name(self, number: int) -> str:
-        """What a number stands for, in words."""
+        """Say in words what a number stands for."""
         sides = 0 if self.box is None else 2 * self.dimension
         for what, many in (("ball", self.count), ("fixed ball", self.fixed), ("side", sides)):
             if number < many:
@@ -61,7 +57,7 @@ class Surfaces(Surroundings):
         return f"plane {number}"
 
     def pairs(self, planes: int) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers (c,) of the two surfaces of each contact, in the order of `balls`; there are so many planes."""
+        """Number the two surfaces of each contact (c,), with this many planes."""
         blocks, begin = [], self.spheres
         for size in (*([] if self.box is None else [self.dimension] * 2), planes):
             ball, wall = np.indices((self.count, size)).reshape(2, -1)
@@ -72,16 +68,16 @@ class Surfaces(Surroundings):
         return first, second
 
     def translation(self, x: Array) -> Array:
-        """(count, m) what belongs to the centres of the balls in coordinates or velocities."""
+        """Select the centres' part (count, m) of coordinates or velocities."""
         each = x.reshape(self.count, -1)
         return each[:, : self.dimension] if self.spin else each
 
     def centres(self, q: Array, params) -> Array:
-        """(spheres, m) of the balls and the fixed balls [m]."""
+        """Return the centres of balls and fixed balls (spheres, m) [m]."""
         return self.with_fixed_centres(self.translation(q), params)
 
     def radii(self, t, params, dtype) -> Array:
-        """(spheres,) of the balls and the fixed balls [m]."""
+        """Return the radii of balls and fixed balls (spheres,) [m]."""
         shape = (self.count,)
         if self.radius is None:
             own = param(params, "radius", shape, dtype)
@@ -90,7 +86,7 @@ class Surfaces(Surroundings):
         return self.with_fixed_radii(own, params)
 
     def sides(self, t, params, dtype) -> tuple[Array, Array]:
-        """Where the low and the high sides of the box are, (m,) each [m]."""
+        """Return the low and the high sides of the box, (m,) each [m]."""
         assert self.box is not None
         low, high = self.box(t, params) if callable(self.box) else self.box
         return self._side("low", low, dtype), self._side("high", high, dtype)
@@ -101,7 +97,7 @@ class Surfaces(Surroundings):
         return shaped(f"balls(box=...): {name}", place, (self.dimension,), dtype)
 
     def wall_gaps(self, t, q: Array, params) -> list[Array]:
-        """Gaps between each ball and each wall [m]: (count, m) low sides, (count, m) high sides, (count, p) planes."""
+        """Return gaps to low sides, high sides (count, m) and planes (count, p) [m]."""
         centre = self.translation(q)
         distances = []
         if self.box is not None:
@@ -122,7 +118,7 @@ class Surfaces(Surroundings):
         return [distance - radius[:, None] for distance in distances]
 
     def normals(self, t, params, dtype) -> Array:
-        """(walls, m) unit normals of the walls, towards the balls."""
+        """Return unit normals of the walls (walls, m), towards the balls."""
         along = np.eye(self.dimension)
         normals = [] if self.box is None else [jnp.asarray(along, dtype), jnp.asarray(-along, dtype)]
         if self.planes is not None:
@@ -130,13 +126,13 @@ class Surfaces(Surroundings):
         return jnp.concatenate(normals)
 
     def between(self, q: Array, params) -> tuple[Array, Array]:
-        """The distances (p,) of the centres of each two balls [m], and unit vectors (p, m) from one to the other."""
+        """Return distances (p,) of two balls' centres [m], and unit vectors (p, m) between them."""
         first, second = np.triu_indices(self.count, 1, self.spheres)
         centre = self.centres(q, params)
         return unit(centre[second] - centre[first])
 
     def gap(self, t, q: Array, params) -> Array:
-        """(c,) the gaps of all contacts [m], in the order of `balls`."""
+        """Return the gaps of all contacts (c,) [m], in the order of `balls`."""
         blocks, distance = [], self.between(q, params)[0]
         if distance.size:
             radius = self.radii(t, params, q.dtype)
@@ -146,7 +142,7 @@ class Surfaces(Surroundings):
         return jnp.concatenate([*walls, *blocks]) if walls or blocks else jnp.zeros(0, q.dtype)
 
     def facing(self, t, q: Array, params) -> tuple[np.ndarray, np.ndarray, Array]:
-        """The numbers (c,) of the two surfaces of each contact, and unit vectors (c, m) from one to the other."""
+        """Return both surfaces of each contact (c,), and unit vectors (c, m) from one to the other."""
         blocks, planes = [], 0
         if self.box is not None:
             along = np.tile(np.eye(self.dimension, dtype=q.dtype), (self.count, 1))
@@ -159,11 +155,11 @@ class Surfaces(Surroundings):
         return first.astype(np.int32), second.astype(np.int32), jnp.concatenate([*blocks, self.between(q, params)[1]])
 
     def gradients(self, t, q: Array, params) -> BodyRows:
-        """The gradients of the gaps as rows between the balls, in the order of `balls`."""
+        """Return the gaps' gradients as rows between balls, in the order of `balls`."""
         return self.rows(*self.facing(t, q, params))
 
     def terms(self, t, q: Array, params, direction: Array) -> Array:
-        """(c,) |n| |x| of the centres x of the balls that meet in directions n (c, m), of walls of one ball [m]."""
+        """Return |n| |x| (c,) of the centres x of balls in contact directions n (c, m) [m]."""
         centre = jnp.abs(self.centres(q, params))
         own = centre[: self.count]
         blocks = [] if self.box is None else [own.ravel(), own.ravel()]
@@ -176,39 +172,36 @@ class Surfaces(Surroundings):
         return jnp.concatenate(blocks)
 
     def rows(self, first, second, direction: Array) -> BodyRows:
-        """The gradients of the gaps (c,) between these surfaces, in directions (c, m) from the first to the second.
-
-        Numbers are -1 in free places.
-        """
+        """Return the gaps' gradients (c,) in directions (c, m); numbers are -1 in free places."""
         turning = ((0, 0), (0, 0), (0, self.velocities - self.dimension))
         return BodyRows(self.bodies(first, second), jnp.pad(direction[:, None, :], turning), self.count)
 
     def bodies(self, first, second) -> Array:
-        """(c, 2) the balls that move themselves among these surfaces."""
+        """Return the balls (c, 2) that move themselves among these surfaces."""
         # What is known here needs no computing in every step.
         xp = np if isinstance(second, np.ndarray) else jnp
         return jnp.asarray(xp.stack([first, xp.where(second < self.count, second, xp.int32(NONE))], axis=1))
 
     def coefficients(self, name: str, params):
-        """() or (c,) the coefficient by this name of all contacts, in the order of `balls`."""
+        """Return a coefficient of all contacts, () or (c,), in the order of `balls`."""
         if self.materials is None:
             return params[name]
         return self.coefficients_between(name, params, *self.all_pairs())
 
     def all_pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers (c,) of the two surfaces of each contact, in the order of `balls`, where materials are given."""
+        """Number the two surfaces of each contact (c,), where materials are given."""
         assert self.materials is not None
         sides = 0 if self.box is None else 2 * self.dimension
         return self.pairs(len(self.materials) - self.spheres - sides)
 
     def turning(self, t, mass: Array, start: Array, x: Array, params) -> tuple[Array, Array]:
-        """The bounds of `System.turning`, for balls that overlap by less than the smallest radius."""
+        """Bound as `System.turning`, for overlaps below the smallest radius."""
         way = jnp.sqrt(jnp.max(jnp.sum(self.translation(x - start) ** 2, axis=1)))
         nearest = jnp.min(self.radii(t, params, x.dtype))
         return 2 * way / nearest, 2 / jnp.min(self.translation(mass))
 
     def closing(self, t, h, q: Array, params) -> Array:
-        """() by how much a gap may get smaller within h seconds while the balls stay where they are [m].
+        """Bound the closing of a gap within h seconds while balls stay [m].
 
         Walls and radii are looked at on the quarters of the step, where EventTimed looks, too.
         """
@@ -224,12 +217,9 @@ class Surfaces(Surroundings):
 
 @dataclass(frozen=True)
 class Balls(System):
-    """The System of all contacts between surfaces: what `balls` returns.
+    """Model all contacts between surfaces: `balls` returns it.
 
-    Args:
-        surfaces: what may touch.
-        law: of restitution, one of `laws.LAWS` by name.
-        friction_law: one of `laws.FRICTION_LAWS` by name.
+    `law` is one of `laws.LAWS`, `friction_law` one of `laws.FRICTION_LAWS`, by name.
     """
 
     surfaces: Surfaces = field(kw_only=True)
@@ -238,7 +228,7 @@ class Balls(System):
 
     @property
     def measures(self) -> bool:
-        """Whether gaps and gradients are those of the surfaces: somebody may have replaced them."""
+        """Tell whether gaps and gradients are those of the surfaces: they may be replaced."""
         own = (self.surfaces.gap, None if self.normals is None else self.surfaces.gradients)
         return (core(self.gap), core(self.normals)) == own
 

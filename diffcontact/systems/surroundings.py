@@ -1,4 +1,4 @@
-"""What bodies that move have around them, of whatever shape they are: planes, fixed balls, materials, belts."""
+"""Hold the surroundings of moving bodies of any shape: planes, fixed balls, materials, belts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from diffcontact.host.messages import shown
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What balls and rigid bodies have in common.
+    """Hold what balls and rigid bodies have in common.
 
     Args:
         dimension: of the space they move in.
@@ -34,7 +34,7 @@ class Surroundings:
     belt: Callable | None = None
 
     def inclined(self, t, params, dtype) -> tuple[Array, Array]:
-        """Unit normals (p, m) of the planes, and their offsets (p,) [m]."""
+        """Return unit normals (p, m) of the planes, and their offsets (p,) [m]."""
         if self.planes is None:
             return jnp.zeros((0, self.dimension), dtype), jnp.zeros(0, dtype)
         normals, offsets = self.planes(t, params)
@@ -44,22 +44,22 @@ class Surroundings:
         return normals, shaped(f"{self.maker}(planes=...): offsets", offsets, shape[:1], dtype)
 
     def with_fixed_centres(self, own: Array, params) -> Array:
-        """(spheres, m) the centres of bodies (count, m), then those of the fixed balls [m]."""
+        """Append the centres of fixed balls to those of bodies (count, m) [m]."""
         if not self.fixed:
             return own
         return jnp.concatenate([own, param(params, "fixed_centre", (self.fixed, self.dimension), own.dtype)])
 
     def with_fixed_radii(self, own: Array, params) -> Array:
-        """(spheres,) the radii of bodies (count,), then those of the fixed balls [m]."""
+        """Append the radii of fixed balls to those of bodies (count,) [m]."""
         return jnp.concatenate([own, param(params, "fixed_radius", (self.fixed,), own.dtype)]) if self.fixed else own
 
     def running(self, t, params, walls: int, dtype) -> Array:
-        """(walls, m) velocities of the walls' surfaces [m/s]."""
+        """Return the velocities of the walls' surfaces (walls, m) [m/s]."""
         assert self.belt is not None
         return shaped(f"{self.maker}(belt=...)", self.belt(t, params), (walls, self.dimension), dtype)
 
     def coefficients_between(self, name: str, params, first, second):
-        """() or (c,) the coefficient by this name where the surfaces of these numbers (c,) meet."""
+        """Return a coefficient, () or (c,), where surfaces of these numbers (c,) meet."""
         if self.materials is None:
             return params[name]
         table, kinds = jnp.asarray(params[name]), max(self.materials) + 1
@@ -72,11 +72,7 @@ class Surroundings:
 
 
 def numbered(maker: str, materials: Sequence[int] | None) -> tuple[int, ...] | None:
-    """The numbers of materials.
-
-    Raises:
-        ValueError: they are no integers from 0 on.
-    """
+    """Return the numbers of materials; ValueError unless they are integers from 0 on."""
     if materials is None:
         return None
     numbers = np.asarray(materials)
@@ -93,24 +89,20 @@ def require_callable(maker: str, **functions) -> None:
 
 
 def unit(apart: Array) -> tuple[Array, Array]:
-    """(c,) lengths of the vectors (c, m), and the unit vectors (c, m) along them; zero where they are zero."""
+    """Return lengths (c,) of vectors (c, m), and unit vectors, zero for zero."""
     distance = length(apart)
     return distance, apart / jnp.where(distance > 0, distance, 1.0)[:, None]
 
 
 def length(apart: Array) -> Array:
-    """(c,) lengths of the vectors (c, m)."""
+    """Return the lengths (c,) of vectors (c, m)."""
     squared = jnp.sum(apart**2, axis=1)
     # The norm has no derivative where two centres coincide; keep its gradient finite there.
     return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
 
 
 def param(params, name, shape, dtype) -> Array:
-    """The parameter by this name, an array of this shape.
-
-    Raises:
-        ValueError: it is missing, or has another shape; params are no dict.
-    """
+    """Return a parameter as an array of this shape; ValueError if it is missing."""
     if not isinstance(params, Mapping):
         raise ValueError(f"params: expected a dict with {name!r} of shape {shape}, got {shown(params)}")
     if name not in params:
@@ -119,11 +111,7 @@ def param(params, name, shape, dtype) -> Array:
 
 
 def shaped(name: str, value, shape: tuple[int, ...], dtype) -> Array:
-    """A value as an array of this shape.
-
-    Raises:
-        ValueError: it has another shape.
-    """
+    """Return a value as an array of this shape, or raise a ValueError."""
     value = jnp.asarray(value, dtype)
     if value.shape != shape:
         raise ValueError(f"{name}: expected shape {shape}, got {value.shape}")

@@ -1,4 +1,4 @@
-r"""A tree of rigid bodies on joints: poses, mass matrix and forces by Kane's equations.
+"""Compute a tree of rigid bodies on joints: poses, mass matrix and forces by Kane's equations.
 
 Each joint carries a frame; frame 0 is the world. A body is fixed to one frame. All frames are computed at once: the
 transforms X of the frames relative to their parents are multiplied in pairs, then these products, so that a chain of
@@ -39,35 +39,31 @@ _CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]], _CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]]
 
 
 class Frames(NamedTuple):
-    """Where all frames are.
-
-    Attributes:
-        transform: (n + 1, 4, 4) from the frame's homogeneous coordinates to the world's.
-    """
+    """Hold the homogeneous transforms (n + 1, 4, 4) from all frames to the world."""
 
     transform: Array
 
     @property
     def turn(self) -> Array:
-        """(n + 1, 3, 3) rotations from the frames to the world."""
+        """Return rotations (n + 1, 3, 3) from the frames to the world."""
         return self.transform[:, :3, :3]
 
     @property
     def place(self) -> Array:
-        """(n + 1, 3) origins [m]."""
+        """Return origins (n + 1, 3) [m]."""
         return self.transform[:, :3, 3]
 
     def points(self, frame: np.ndarray, local: np.ndarray | Array) -> Array:
-        """(k, 3) where points (k, 3) of these frames (k,) are in the world [m]."""
+        """Return points (k, 3) of these frames (k,) in the world [m]."""
         return self.directions(frame, local) + self.place[frame]
 
     def directions(self, frame: np.ndarray, local: np.ndarray | Array) -> Array:
-        """(k, 3) vectors (k, 3) of these frames (k,), along the axes of the world."""
+        """Return vectors (k, 3) of these frames (k,) along the axes of the world."""
         return dot("kij,kj->ki", self.turn[frame], local)
 
 
 def dot(subscripts: str, *factors: Any) -> Array:
-    """An `einsum` in the precision of its last array of JAX, not in that of an accelerator's products."""
+    """Sum by `einsum` in the last JAX array's precision, not an accelerator's."""
     dtype = jnp.result_type(*(x for x in factors if isinstance(x, Array)))
     return jnp.einsum(subscripts, *(jnp.asarray(x, dtype) for x in factors), precision="highest")
 
@@ -126,7 +122,6 @@ class Tree:
             object.__setattr__(self, name, value)
 
     def frames(self, q: Array) -> Frames:
-        """Poses of all frames."""
         moved = jnp.where(self.kind >= SLIDE, q[self.position] - jnp.asarray(self.rest, q.dtype), 0)
         angle, way = jnp.where(self.kind == HINGE, moved, 0), jnp.where(self.kind == SLIDE, moved, 0)
         terms = jnp.stack([jnp.ones_like(way), jnp.sin(angle), 1 - jnp.cos(angle), way], axis=1)
@@ -140,7 +135,7 @@ class Tree:
         return Frames(transform)
 
     def _turned(self, q: Array) -> Array:
-        """(k, 4, 4) of ball and free joints in their parents' frames."""
+        """Return transforms of ball and free joints in their parents' frames (k, 4, 4)."""
         turn = poses.rotation(jnp.concatenate([jnp.zeros((self.turning.size, 3), q.dtype), q[self.quaternions]], 1))
         anchor = jnp.asarray(self.anchor[self.turning], q.dtype)
         place = anchor - dot("kij,kj->ki", turn, anchor)
@@ -151,7 +146,7 @@ class Tree:
         return dot("kij,kjl->kil", self.terms[self.turning, 0], jnp.concatenate([top, last], axis=1))
 
     def orientations(self, q: Array) -> Array:
-        """(n + 1, 4) unit quaternions w x y z from the frames to the world."""
+        """Return unit quaternions w x y z from the frames to the world (n + 1, 4)."""
         angle = jnp.where(self.kind == HINGE, q[self.position] - jnp.asarray(self.rest, q.dtype), 0)[:, None] / 2
         own = jnp.concatenate([jnp.cos(angle), jnp.sin(angle) * jnp.asarray(self.axis, q.dtype)], axis=1)
         if self.turning.size:
@@ -162,7 +157,7 @@ class Tree:
         return own
 
     def rate(self, q: Array, u: Array) -> Array:
-        """(n,) q': u itself, and 1/2 quaternion * (0, w) with w in the turned frame."""
+        """Return q' (n,): u itself, and 1/2 quaternion * (0, w), w in the turned frame."""
         moved = jnp.where(self.plain, u[self.source], 0)
         if not self.turning.size:
             return moved
@@ -171,24 +166,24 @@ class Tree:
         return moved.at[self.quaternions].set(product(q[self.quaternions], w) / 2)
 
     def normalise(self, q: Array) -> Array:
-        """(n,) q with quaternions of length one."""
+        """Return q (n,) with quaternions of length one."""
         q = jnp.asarray(q)
         return q.at[self.quaternions].set(_unit(q[self.quaternions]))
 
     def advance(self, q: Array, u: Array, s: Any) -> Array:
-        """(n,) where one velocity u leads to from q within s seconds."""
+        """Return the configuration (n,) after s seconds of one velocity u from q."""
         moved = q + s * jnp.where(self.plain, u[self.source], 0)
         turn = poses.quaternion(s * u[self.spins])
         return moved.at[self.quaternions].set(product(q[self.quaternions], turn))
 
     def dexpinv(self, theta: Array, u: Array) -> Array:
-        """(d,) theta' for which `advance`(q, theta, 1) moves with the velocities u, as `spin.dexpinv`."""
+        """Return theta' (d,) for which `advance`(q, theta, 1) moves with u, as `spin.dexpinv`."""
         zero = jnp.zeros((self.turning.size, 3), u.dtype)
         both = (jnp.concatenate([zero, x[self.spins]], axis=1).ravel() for x in (-theta, u))
         return jnp.asarray(u).at[self.spins].set(spin.dexpinv(*both).reshape(-1, 6)[:, 3:])
 
     def jacobian(self, frames: Frames, frame: np.ndarray, point: Array) -> Array:
-        """(k, 6, d) of the velocities of points (k, 3) in the world that belong to frames (k,), and of their spins."""
+        """Differentiate points (k, 3) in the world and spins of frames (k,) (k, 6, d)."""
         axis = frames.directions(self.dof_axes, self.dof_axis)
         anchor = frames.points(self.dof_frame, self.dof_anchor)
         turns = self.dof_turns[:, None]
@@ -198,13 +193,13 @@ class Tree:
         return jnp.where(self.moves[frame][:, None], jnp.concatenate([moment + straight.T[None], spins], axis=1), 0)
 
     def velocities_of(self, frames: Frames, u: Array, frame: np.ndarray, point: Array) -> Array:
-        """(k, 3) velocities of points (k, 3) in the world that belong to frames (k,) [m/s]."""
+        """Return velocities of points (k, 3) in the world of frames (k,) [m/s]."""
         twist = dot("nid,d->ni", self.jacobian(frames, np.arange(self.parent.size), frames.place), u)
         return twist[frame, :3] + jnp.cross(twist[frame, 3:], point - frames.place[frame])
 
 
 def _columns(tree: Tree) -> dict[str, np.ndarray]:
-    """What follows from the joints for each velocity, each coordinate and each quaternion."""
+    """Derive arrays for each velocity, coordinate and quaternion from the joints."""
     d, n = tree.velocities, tree.coordinates
     dof_frame, dof_axes, source = np.zeros(d, int), np.zeros(d, int), np.zeros(n, int)
     dof_axis, dof_anchor = np.zeros((d, 3)), np.zeros((d, 3))
@@ -241,7 +236,6 @@ def _columns(tree: Tree) -> dict[str, np.ndarray]:
 
 
 def _terms(tree: Tree) -> np.ndarray:
-    """(n + 1, 4, 4, 4); see `Tree`."""
     found = np.zeros((tree.parent.size, 4, 4, 4))
     K = np.einsum("ijl,nj->nil", _CROSS, tree.axis)
     found[:, 0] = np.eye(4)
@@ -255,19 +249,14 @@ def _terms(tree: Tree) -> np.ndarray:
 
 
 def matrices(quaternion: np.ndarray) -> np.ndarray:
-    """(k, 3, 3) rotations of unit quaternions (k, 4), in numpy."""
+    """Return rotations (k, 3, 3) of unit quaternions (k, 4), in numpy."""
     w, v = quaternion[:, :1, None], quaternion[:, 1:]
     cross = np.einsum("ijl,nj->nil", _CROSS, v)
     return np.eye(3) + 2 * (w * cross + cross @ cross)
 
 
 class Place(NamedTuple):
-    """Places that are fixed to frames: constant arrays of numpy.
-
-    Attributes:
-        frame: (k,) that each is fixed to.
-        place, quaternion: (k, 3), (k, 4) of its axes therein.
-    """
+    """Hold places (k, 3) and quaternions (k, 4) of axes fixed to frames (k,)."""
 
     frame: np.ndarray
     place: np.ndarray
@@ -275,7 +264,7 @@ class Place(NamedTuple):
 
 
 class Body(NamedTuple):
-    """Bodies that move: constant arrays of numpy.
+    """Hold bodies that move, as constant arrays of numpy.
 
     Attributes:
         frame: (b,) that each is fixed to.
@@ -290,7 +279,7 @@ class Body(NamedTuple):
 
 
 def _carried(tree: Tree, bodies: Body, q: Array, centre: Array) -> Array:
-    """(b, 6, d) velocities of the centres of mass along the world's axes, angular ones along the principal axes."""
+    """Return velocities of centres of mass and, along principal axes, angular ones (b, 6, d)."""
     frames = tree.frames(q)
     turn = matrices(bodies.quaternion)
     local = dot("bij,bj->bi", turn, centre) + jnp.asarray(bodies.place, q.dtype)
@@ -300,7 +289,7 @@ def _carried(tree: Tree, bodies: Body, q: Array, centre: Array) -> Array:
 
 
 def mass_matrix(tree: Tree, bodies: Body, q: Array, mass: Array, inertia: Array, centre: Array) -> Array:
-    """(d, d) sum J^T D J, without armature. Arguments as of `inertial_force`."""
+    """Return sum J^T D J (d, d), without armature; arguments as of `inertial_force`."""
     J, D = _carried(tree, bodies, q, centre), _weights(mass, inertia)
     return dot("bid,bie->de", D[:, :, None] * J, J)
 
@@ -308,13 +297,11 @@ def mass_matrix(tree: Tree, bodies: Body, q: Array, mass: Array, inertia: Array,
 def inertial_force(
     tree: Tree, bodies: Body, q: Array, u: Array, mass: Array, inertia: Array, centre: Array, weight: Array
 ) -> Array:
-    """(d,) weight, Coriolis, centrifugal and gyroscopic forces.
+    """Return weight, Coriolis, centrifugal and gyroscopic forces (d,).
 
     The angular velocities w_p = R^T w along the principal axes have R^T w' = w_p', so that D J' u needs no other term.
 
     Args:
-        tree, bodies: what moves.
-        q, u: (n,), (d,).
         mass: (b,) [kg], inertia: (b, 3) principal moments [kg m^2], centre: (b, 3) of mass in the body's frame [m].
         weight: (b, 3) forces on the centres of mass [N].
     """
@@ -325,18 +312,18 @@ def inertial_force(
 
 
 def _weights(mass: Array, inertia: Array) -> Array:
-    """(b, 6) D."""
+    """Return D (b, 6)."""
     return jnp.concatenate([jnp.broadcast_to(mass[:, None], inertia.shape), inertia], axis=1)
 
 
 def product(a: Array, b: Array) -> Array:
-    """(k, 4) products of quaternions w x y z."""
+    """Multiply quaternions w x y z (k, 4)."""
     s, v, r, w = a[:, :1], a[:, 1:], b[:, :1], b[:, 1:]
     real = s * r - jnp.sum(v * w, axis=1, keepdims=True)
     return jnp.concatenate([real, s * w + r * v + jnp.cross(v, w)], axis=1)
 
 
 def _unit(quaternion: Array) -> Array:
-    """(k, 4) of length one; zero stays zero."""
+    """Normalise quaternions (k, 4); zero stays zero."""
     squared = jnp.sum(quaternion**2, axis=1, keepdims=True)
     return quaternion / jnp.sqrt(jnp.where(squared > 0, squared, 1.0))

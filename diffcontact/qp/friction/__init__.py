@@ -1,1 +1,1 @@
-"""Contact with Coulomb's dry friction: one nonlinear complementarity problem over all contacts, differentiable."""
+"""Solve Coulomb's dry friction as one nonlinear complementarity problem over all contacts, differentiably."""

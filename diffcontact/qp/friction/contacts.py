@@ -1,8 +1,8 @@
-"""The contacts of a friction problem in one unit: the relation w = W r + q between reactions and contact velocities.
+"""Write a friction problem in one unit: the relation w = W r + q between reactions and contact velocities.
 
 The rows of a contact are whitened by the mass, scaled so that its normal row has length one, and its tangential rows
 are turned into the eigenbasis of what the normal row leaves of them. Coulomb's law is the same before and after, and in
-any unit: velocities and reactions are in one in which their squares are numbers of a float, however light the bodies.
+any unit: in the unit of velocities and reactions their squares are numbers of a float, however light the bodies.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from diffcontact.qp.rows import inverse_length
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Contacts:
-    """c contacts with k tangential directions each; a reaction or velocity is (c, 1 + k), its normal part first.
+    """Hold c contacts of k tangential directions; reactions and velocities are (c, 1 + k), normal first.
 
     Args:
         root: L with M = L L^T.
         rows: (c, 1 + k, d) L^-1 H, scaled and turned. Zero where switched off.
-        scale: (c,) what rows and velocities of a contact were multiplied by.
+        scale: (c,) factor of the rows and velocities of a contact.
         turn: (c, k, k) rotation of its tangential directions.
         W: (c, 1 + k, c, 1 + k) Delassus matrix of the rows.
         measure: () the unit of velocities and reactions, a power of two.
@@ -47,15 +47,7 @@ class Contacts:
 
     @classmethod
     def of(cls, mass, H, h, friction, v, on) -> Contacts:
-        """
-        Args:
-            mass: (d,) or (d, d).
-            H: (c, 1 + k, d) normal and tangential rows, zero where switched off.
-            h: (c, 1 + k) their offsets, likewise.
-            friction: (c,) mu >= 0.
-            v: (d,).
-            on: (c,) bool.
-        """
+        """Prepare rows H (c, 1 + k, d) and offsets h (c, 1 + k), both zero unless `on` (c,)."""
         shape = H.shape
         root, rows, scale = whitened(mass, H)
         q = scale[:, None] * (jnp.einsum("cid,d->ci", H, v) + h)
@@ -82,28 +74,26 @@ class Contacts:
         )
 
     def blocks(self):
-        """(c, 1 + k, 1 + k) each contact's own part of W."""
+        """Return each contact's own part of W (c, 1 + k, 1 + k)."""
         each = jnp.arange(self.q.shape[0])
         return self.W[each, :, each, :]
 
     def velocities(self, reactions):
-        """w (c, 1 + k)."""
         return self.response(reactions) + self.q
 
     def response(self, reactions):
-        """W r (c, 1 + k)."""
         return self.along(self.step(reactions))
 
     def along(self, way):
-        """(c, 1 + k) what a way (d,) of L^T u changes of the velocities."""
+        """Return the change (c, 1 + k) of the velocities by a way (d,) of L^T u."""
         return jnp.einsum("cid,d->ci", self.rows, way)
 
     def step(self, reactions):
-        """(d,) L^-1 H^T r, in the unit of the reactions."""
+        """Return L^-1 H^T r (d,), in the unit of the reactions."""
         return jnp.einsum("cid,ci->d", self.rows, reactions)
 
     def strides(self):
-        """(c, 1 + k) by which velocities are compared with reactions: 1/W_NN, and 1 over the mean of W_TT."""
+        """Compare velocities with reactions (c, 1 + k): 1/W_NN, and 1 over the mean of W_TT."""
         diagonal = jnp.diagonal(self.blocks(), axis1=1, axis2=2)
         tangential = jnp.broadcast_to(jnp.mean(diagonal[:, 1:], axis=1, keepdims=True), diagonal[:, 1:].shape)
         both = jnp.concatenate([diagonal[:, :1], tangential], axis=1)
@@ -111,13 +101,13 @@ class Contacts:
         return 1 / jnp.where(both > 1e-6, both, 1)
 
     def original(self, reactions):
-        """Reactions (c, 1 + k) in the directions and the unit of the rows that were given."""
+        """Return reactions (c, 1 + k) in the directions and the unit of the given rows."""
         tangential = jnp.einsum("cij,ci->cj", self.turn, reactions[:, 1:])
         return self.measure * self.scale[:, None] * jnp.concatenate([reactions[:, :1], tangential], axis=1)
 
 
 def whitened(mass, H):
-    """The root of the mass, the rows (c, 1 + k, d) whitened by it, and by what (c,) they were scaled besides."""
+    """Return the root of the mass, whitened rows (c, 1 + k, d), and their scale (c,)."""
     root = mass_matrix.root(mass)
     rows = mass_matrix.whiten(root, H.reshape(-1, H.shape[2]).T).T.reshape(H.shape)
     scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
@@ -125,13 +115,13 @@ def whitened(mass, H):
 
 
 def _power_of_two(x):
-    """The least one above x >= 0, as far as its inverse is a number too; 1 for 0."""
+    """Return the least power above x >= 0 whose inverse is a number, too; 1 for 0."""
     least = int(jnp.finfo(x.dtype).minexp) + 2
     return jnp.where(x > 0, jnp.ldexp(jnp.ones_like(x), jnp.clip(jnp.frexp(x)[1], least, -least)), 1)
 
 
 def _eigenbasis(rows):
-    """(c, k, k) rotations that make the tangential rows orthogonal once the normal row is eliminated."""
+    """Return rotations (c, k, k) to orthogonal tangential rows once the normal row is eliminated."""
     count, k = rows.shape[0], rows.shape[1] - 1
     if k == 1:
         return jnp.ones((count, 1, 1), rows.dtype)

@@ -1,4 +1,4 @@
-"""Contacts with Coulomb's dry friction, several at once: the impulses and the velocity after."""
+"""Solve several contacts with Coulomb's dry friction at once: the impulses and the velocity after."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def coulomb(
 
 
 def _solution(mass, H, h, friction, v, on):
-    """The way from v (d,), the reactions (c, 1 + k) in the unit of the rows, their modes, and a status."""
+    """Return the way from v (d,), the reactions (c, 1 + k), their modes, and a status."""
     contacts = Contacts.of(mass, H, h, friction, v, on)
     found = search(contacts)
     step = contacts.measure * mass_matrix.unwhiten(contacts.root, found.way)
@@ -128,7 +128,7 @@ def _solution(mass, H, h, friction, v, on):
 
 
 def _admitted(mass, normals, tangents, b, s, friction, v):
-    """The status of the input, and the input; without contacts, and with v where that is finite, if it is bad."""
+    """Return the status of the input, and the input; harmless input if it is bad."""
     rest = (mass, normals, tangents, s, friction, v)
     numbers = jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in rest])) & ~jnp.any(jnp.isnan(b) | (b == -jnp.inf))
     identity = jnp.ones_like(mass) if mass.ndim == 1 else jnp.eye(mass.shape[0], dtype=mass.dtype)

@@ -1,4 +1,4 @@
-"""The derivative of a friction problem's solution: one linear solve at the frozen modes.
+"""Differentiate a friction problem's solution: one linear solve at the frozen modes.
 
 Where modes do not change, the law is F(r, w, mu) = 0 with w = H u + h and M (u - v) = H^T r, that is
 
@@ -28,7 +28,7 @@ from diffcontact.qp.rows import independent_slots, inverse_length, members
 
 
 class Sharing(NamedTuple):
-    """Which of n = c (1 + k) rows hold their velocity, and what the others say of the reactions.
+    """Say which of n = c (1 + k) rows hold their velocity, and how dependent rows share.
 
     A box that lies flat on four corners has one load too many. On equal springs with N u = -(load / stiffness) the
     loads are what they are at corners of a rigid body: where a combination of rows is zero, y^T N = 0, so is that of
@@ -36,10 +36,9 @@ class Sharing(NamedTuple):
     that slides and pivots, the motion depends on the split, and rigid bodies do not tell it.
 
     Attributes:
-        taken: (n,) bool, a largest independent subset of the rows that are held.
-        dependent: (n,) bool, those that depend on it.
-        even: (n, n), rows E with (E r)_j = 0 where j is dependent and the reactions r are shared evenly, in the unit of
-            the rows that were given; zero where nothing depends.
+        taken: (n,) bool, a largest independent subset of the held rows.
+        dependent: (n,) bool, held rows that depend on it.
+        even: (n, n) rows E, zero off dependent j: (E r)_j = 0 where reactions r, as given, are shared evenly.
     """
 
     taken: Array
@@ -48,12 +47,7 @@ class Sharing(NamedTuple):
 
     @classmethod
     def of(cls, rows, scale, modes: Modes) -> Sharing:
-        """
-        Args:
-            rows: (c, 1 + k, d), whitened, times scale.
-            scale: (c,).
-            modes: the modes; a contact that slips holds its normal row.
-        """
+        """Choose the shares of whitened rows (c, 1 + k, d), times scale (c,), at the modes."""
         count, size = rows.shape[:2]
         present = (modes.held(size) & jnp.any(rows != 0, axis=2)).reshape(-1)
         flat = jnp.where(present[:, None], rows.reshape(count * size, -1), 0)
@@ -74,20 +68,13 @@ class Sharing(NamedTuple):
 
 @custom_jvp_all_orders
 def settle(mass, H, h, friction, v, step, r, modes):
-    """u = v + step, and the reactions r, with the derivative at the modes.
+    """Return u = v + step, and the reactions r, with the derivative at the modes.
 
     Args:
-        mass: (d,) or (d, d).
         H: (c, 1 + k, d) rows, zero where switched off.
-        h: (c, 1 + k).
-        friction: (c,).
-        v: (d,).
-        step: (d,) M^-1 H^T r.
-        r: (c, 1 + k). What it and the step depend on is not followed.
-        modes: a `Modes`.
-
-    Returns:
-        u (d,) and r (c, 1 + k).
+        h, r: (c, 1 + k) offsets; reactions, whose own derivative is not followed.
+        friction: (c,) mu.
+        v, step: (d,) velocity before, and M^-1 H^T r.
     """
     return v + step, r
 
@@ -124,11 +111,10 @@ def _settle_jvp(primals, tangents):
 
 
 def leaves_open(mass, H, h, friction, v, step, r, modes):
-    """() bool, whether friction leaves loads open, or nearly so: a disc in a corner whose walls have mu = 1, and press
-    it as it presses them. Then there is no derivative. One contact that slips is not looked at: it is solved exactly.
+    """Tell whether friction leaves loads open, or nearly so; arguments as in `settle`.
 
-    Args:
-        mass, H, h, friction, v, step, r, modes: as in `settle`.
+    An example is a disc in a corner whose walls have mu = 1, and press it as it presses them. Then there is no
+    derivative. One contact that slips is not looked at: it is solved exactly.
     """
     several = jnp.sum(modes.slip & (friction > 0)) > 1
 
@@ -142,7 +128,7 @@ def leaves_open(mass, H, h, friction, v, step, r, modes):
 
 
 def _equations(H, h, friction, u, r, modes, rows, scale, sharing: Sharing):
-    """The matrix of the linear system for dr, dF/dw and dF/dmu, at the velocity u (d,)."""
+    """Return the matrix for dr, dF/dw and dF/dmu, at the velocity u (d,)."""
     reactions, velocities = r / scale[:, None], scale[:, None] * (jnp.einsum("cid,d->ci", H, u) + h)
     taken = sharing.taken.reshape(r.shape)
     by_reaction, by_velocity, by_friction = frozen(rows, reactions, velocities, friction, modes, taken)
@@ -152,7 +138,7 @@ def _equations(H, h, friction, u, r, modes, rows, scale, sharing: Sharing):
 
 
 def frozen(rows, r, w, friction, modes: Modes, taken):
-    """dF/dr, dF/dw (c, 1 + k, 1 + k) and dF/dmu (c, 1 + k) in the modes; `taken` (c, 1 + k) rows are held at w = 0."""
+    """Return dF/dr, dF/dw (c, 1 + k, 1 + k), dF/dmu (c, 1 + k); rows `taken` have w = 0."""
     size = r.shape[1]
     identity = jnp.eye(size - 1, dtype=r.dtype)[None]
     # rho makes velocities and reactions comparable; the derivative does not depend on it.
@@ -176,6 +162,6 @@ def frozen(rows, r, w, friction, modes: Modes, taken):
 
 
 def _with_normal(normal, by_normal, tangential):
-    """(c, 1 + k, 1 + k) [normal, 0; by_normal, tangential]."""
+    """Assemble (c, 1 + k, 1 + k) [normal, 0; by_normal, tangential]."""
     top = jnp.concatenate([normal[:, None].astype(by_normal.dtype), jnp.zeros_like(by_normal)], axis=1)
     return jnp.concatenate([top[:, None], jnp.concatenate([by_normal[:, :, None], tangential], axis=2)], axis=1)

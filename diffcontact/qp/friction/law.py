@@ -1,4 +1,4 @@
-"""Coulomb's law: the natural map that verifies a solution, a smoothed form for Newton's method, and the modes."""
+"""Verify Coulomb's law by its natural map, smooth it for Newton's method, and name the modes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from diffcontact.numerics import linear
 
 
 def length(x):
-    """|x| along the last axis, differentiable at zero."""
+    """Return |x| along the last axis, differentiable at zero."""
     square = jnp.sum(x * x, axis=-1)
     zero = square == 0
     return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, square)))
 
 
 def onto_cone(r, friction):
-    """The point of the cone |B| <= mu P that is nearest to r = (P, B).
-
-    Args:
-        r: (c, 1 + k).
-        friction: (c,) mu.
+    """Project r = (P, B) (c, 1 + k) onto the cones |B| <= mu P.
 
     Example:
         >>> jax.jit(onto_cone)(jnp.array([[1.0, 3.0]]), jnp.array([1.0])).tolist()
@@ -38,17 +34,10 @@ def onto_cone(r, friction):
 
 
 def natural_map(r, w, friction, stride):
-    """r - Proj_K(r - rho (w_N + mu |w_T|, w_T)), zero if and only if r and w obey Coulomb's law.
+    """Return r - Proj_K(r - rho (w_N + mu |w_T|, w_T)) (c, 1 + k), zero iff r, w obey.
 
     K is the cone |B| <= mu P. With De Saxce's change of variable the law is one complementarity between K and its dual.
-
-    Args:
-        r, w: (c, 1 + k) reactions and velocities.
-        friction: (c,) mu.
-        stride: (c,) rho > 0.
-
-    Returns:
-        (c, 1 + k).
+    `stride` (c,) is rho > 0.
 
     Reference:
         V. Acary, F. Cadoux, C. Lemarechal, J. Malick, A formulation of the linear discrete Coulomb friction problem via
@@ -60,21 +49,12 @@ def natural_map(r, w, friction, stride):
 
 
 def smoothed(r, w, friction, stride, width):
-    """One contact's law, rounded off: r - (the bounds that it puts on r - rho w).
+    """Round one contact's law off: r - (its bounds on r - rho w), all (1 + k,).
 
         P = [P - rho_N w_N]_+        B = z R / max(R, |z|),    z = B - rho_T w_T,    R = mu [P - rho_N w_N]_+
 
-    with [x]_+ = (x + sqrt(x^2 + 4 width^2))/2 and max alike. Without the rounding this is the function of Alart and
-    Curnier, whose Jacobian is that of the modes open, stick and slip.
-
-    Args:
-        r, w: (1 + k,).
-        friction: () mu.
-        stride: (1 + k,) rho.
-        width: () > 0.
-
-    Returns:
-        (1 + k,).
+    with [x]_+ = (x + sqrt(x^2 + 4 width^2))/2 and max alike, width > 0. Without the rounding this is the function of
+    Alart and Curnier, whose Jacobian is that of the modes open, stick and slip. `stride` (1 + k,) is rho.
 
     Reference:
         P. Alart, A. Curnier, A mixed formulation for frictional contact problems prone to Newton like solution methods,
@@ -92,11 +72,7 @@ def smoothed(r, w, friction, stride, width):
 
 
 def linearised(contacts, r, w, stride, width):
-    """`smoothed` of all contacts, with its derivatives.
-
-    Returns:
-        F (c, 1 + k); dF/dr and dF/dw (c, 1 + k, 1 + k), contact by contact.
-    """
+    """Return `smoothed` F (c, 1 + k), and dF/dr and dF/dw (c, 1 + k, 1 + k)."""
 
     def value(r, w, friction, stride):
         F = smoothed(r, w, friction, stride, width)
@@ -108,12 +84,7 @@ def linearised(contacts, r, w, stride, width):
 
 
 def assemble(by_reaction, by_velocity, W):
-    """(n, n) the matrix of dr -> by_reaction dr + by_velocity W dr, n = c (1 + k).
-
-    Args:
-        by_reaction, by_velocity: (c, 1 + k, 1 + k).
-        W: (c, 1 + k, c, 1 + k).
-    """
+    """Return the matrix (n, n) of dr -> by_reaction dr + by_velocity W dr, n = c (1 + k)."""
     count, size = by_reaction.shape[:2]
     each = jnp.arange(count)
     matrix = jnp.einsum("cij,cjef->cief", by_velocity, W).at[each, :, each, :].add(by_reaction)
@@ -121,7 +92,7 @@ def assemble(by_reaction, by_velocity, W):
 
 
 def solvable(matrix, right):
-    """() bool, whether matrix x = right (n,) has a solution, one that is not all cancellation."""
+    """Tell whether matrix x = right (n,) has a solution that is not all cancellation."""
     x = linear.solve(matrix, right)
     largest = jnp.finfo(right.dtype).eps ** -0.75 * jnp.max(jnp.abs(right))
     return jnp.all(jnp.isfinite(x)) & (jnp.max(jnp.abs(x)) <= largest)
@@ -130,19 +101,14 @@ def solvable(matrix, right):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Modes:
-    """What each of c contacts does; open where it is not closed, stick where it is closed and does not slip.
-
-    Args:
-        closed: (c,) bool.
-        slip: (c,) bool.
-    """
+    """Hold contact modes (c,): open if not closed, stick if closed without slip."""
 
     closed: jax.Array
     slip: jax.Array
 
     @classmethod
     def of(cls, r, w, friction, stride, error=0.0) -> Modes:
-        """The modes of reactions r and velocities w (c, 1 + k) that obey the law but for rounding.
+        """Read the modes of reactions r and velocities w (c, 1 + k), up to rounding.
 
         At a tie, a closed contact without a load or a stuck one at its bound, rounding decides between open and closed,
         and stick is preferred to slip. Without friction contacts slip. `error` is what the velocities are wrong by.
@@ -156,11 +122,11 @@ class Modes:
         return cls(closed=closed, slip=closed & ((excess > margin) | (friction == 0)))
 
     def held(self, size):
-        """(c, size) bool, the rows that hold their velocity: those of stick, and the normal one of slip."""
+        """Return (c, size) bool, rows that hold their velocity: all in stick, normal in slip."""
         return self.closed[:, None] & ((jnp.arange(size) == 0)[None] | ~self.slip[:, None])
 
     def apply(self, r, w, friction, stride):
-        """The reactions (c, 1 + k) nearest to r that are in the modes."""
+        """Return the reactions (c, 1 + k) nearest to r that are in the modes."""
         normal = jnp.where(self.closed, jnp.maximum(r[:, 0], 0), 0)
         bound = friction * normal
         slipping = bound[:, None] * slip_direction(r, w, stride)
@@ -170,7 +136,7 @@ class Modes:
 
 
 def slip_direction(r, w, stride):
-    """(c, k) of length one, or zero: where friction points to, against the slip."""
+    """Return the direction of friction (c, k), against the slip, of length one or zero."""
     z = r[:, 1:] - stride[:, 1:] * w[:, 1:]
     size = length(z)
     return z / jnp.where(size > 0, size, 1)[:, None]

@@ -1,4 +1,4 @@
-"""Reactions by exact local solves, contact by contact, each round of them followed by Newton's step on all contacts."""
+"""Find reactions by exact local solves, contact by contact; each round is followed by Newton's step on all contacts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def solve_contact(W, q, friction, iterations):
         return (-q[0] - W[0, 1:] @ B) / normal, B
 
     def excess(x):
-        """|B| - mu P, and its derivative."""
+        """Return |B| - mu P, and its derivative."""
         P, B = reaction(x)
         slope = -g / (1 + (s - mean) * x) ** 2
         size = length(B)
@@ -88,17 +88,17 @@ FRACTIONS = (1.0, 0.5, 0.2, 0.05)
 
 
 def wanted(dtype):
-    """The residual that passes go on to reach: rounding."""
+    """Return the residual at which passes end: rounding."""
     return 50 * jnp.finfo(dtype).eps
 
 
 def accepted(dtype):
-    """The residual up to which reactions count as a solution: two thirds of the digits."""
+    """Return the residual of an acceptable solution: two thirds of the digits."""
     return jnp.finfo(dtype).eps ** (2 / 3)
 
 
 def residual(contacts, r):
-    """Natural map (c, 1 + k) as velocities; its largest entry beyond rounding, relative to the largest of q."""
+    """Return the natural map (c, 1 + k) as velocities, and its largest, relative entry."""
     stride = 1 / jnp.maximum(jnp.trace(contacts.blocks(), axis1=1, axis2=2), 1)
     left = natural_map(r, contacts.velocities(r), contacts.friction, stride) / stride[:, None]
     noise = contacts.noise + 16 * jnp.finfo(r.dtype).eps * jnp.max(jnp.abs(r))
@@ -107,16 +107,7 @@ def residual(contacts, r):
 
 
 def improve(contacts, r, running):
-    """Passes from the reactions r on, until rounding is what is left.
-
-    Args:
-        contacts: `Contacts`.
-        r: (c, 1 + k).
-        running: () bool, whether there is anything to do.
-
-    Returns:
-        Reactions (c, 1 + k), and () their residual.
-    """
+    """Pass over reactions r (c, 1 + k) until rounding is left, if `running`; r and residual."""
     enough = wanted(r.dtype)
 
     def one_more(state):
@@ -135,7 +126,7 @@ def improve(contacts, r, running):
 
 
 def sweep(contacts, r, iterations):
-    """Each contact solved exactly in turn, with what the others do at that moment (Gauss-Seidel).
+    """Solve each contact exactly in turn, with the others' present reactions (Gauss-Seidel).
 
     Reference:
         M. Jean, The non-smooth contact dynamics method, Comput. Methods Appl. Mech. Eng. 177 (1999).
@@ -153,7 +144,7 @@ def sweep(contacts, r, iterations):
 
 
 def _newton(contacts, r):
-    """The best of some fractions of Newton's step on the modes of r, or r where none is better."""
+    """Return the best of some fractions of Newton's step, or r if none is better."""
     w = contacts.velocities(r)
     eps = jnp.finfo(r.dtype).eps
     width = eps * (contacts.unit + eps)

@@ -1,4 +1,4 @@
-"""A way to a solution where local solves and Newton's method find none: a smooth path from contacts held apart.
+"""Follow a smooth path to a solution where local solves and Newton's method find none, from contacts held apart.
 
 Every contact is pulled open by an extra normal velocity z d and its law is rounded off by a width proportional to z.
 For large z the solution is unique, all contacts open; for z to 0 it becomes one of the problem itself. Between the two
@@ -45,10 +45,10 @@ FAR, LONGEST = 3.0, 3.0
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Walk:
-    """What is carried along the path. A point is (n + 1,): the reactions, then log z.
+    """Carry points (n + 1,) along the path: the reactions, then log z.
 
     Args:
-        trial: (n + 1,) what is being corrected.
+        trial: (n + 1,) the point under correction.
         reached: (n + 1,) the last point on the path.
         tangent: (n + 1,) there, of length one.
         stride: () the length of the step from there to the trial point.
@@ -67,12 +67,9 @@ class Walk:
 
 
 def follow(contacts, attempt, running):
-    """Reactions (c, 1 + k) at the end of the path.
+    """Return the reactions (c, 1 + k) at the end of the path, if `running`.
 
-    Args:
-        contacts: `Contacts`.
-        attempt: () int; each follows another path.
-        running: () bool, whether there is anything to do.
+    Each `attempt`, an int, follows another path.
     """
     shape, dtype = contacts.q.shape, contacts.q.dtype
     n = contacts.q.size
@@ -89,7 +86,7 @@ def follow(contacts, attempt, running):
     scaled = replace(contacts, q=q)
 
     def equations(point):
-        """F (n,) and its derivative (n, n + 1)."""
+        """Return F (n,) and its derivative (n, n + 1)."""
         r, z = point[:n].reshape(shape), jnp.exp(point[n])
         w = contacts.response(r) + q + z * pull
 

@@ -1,4 +1,4 @@
-"""The search for reactions that obey Coulomb's law: local solves and Newton first, then along a path to a start."""
+"""Search for reactions that obey Coulomb's law: local solves and Newton first, then along a path to a start."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ ATTEMPTS = 8
 
 
 class Found(NamedTuple):
-    """What a search ends with: reactions r (c, 1 + k) in the unit of `Contacts`, the way (d,) L^-1 H^T r that they
-    lead, () their relative natural map, and their modes."""
+    """Hold reactions r (c, 1 + k), the way L^-1 H^T r (d,), residual, and modes."""
 
     r: Array
     way: Array
@@ -29,7 +28,7 @@ class Found(NamedTuple):
 
 
 def search(contacts) -> Found:
-    """The best reactions that could be found."""
+    """Return the best reactions that could be found."""
     if contacts.q.shape[0] == 1:
         # One contact: its exact solution, once more for the digits that cancel in it.
         r = sweep(contacts, sweep(contacts, jnp.zeros_like(contacts.q), 30), 30)
@@ -80,16 +79,11 @@ IDLE = 4
 
 
 def evenly(contacts, r, modes: Modes):
-    """The reactions (c, 1 + k) in these modes that are shared evenly (`Sharing`), r where nothing is shared and nothing
-    cancels; the way (d,) that they lead, L^-1 H^T r, to more digits than large reactions tell it; and the modes.
+    """Share loads evenly (`Sharing`): reactions (c, 1 + k), the way (d,) and modes.
 
-    Of contacts that share their loads, those that bear none are open: of a block in a slot without play the wall that
-    it is not pressed against. Closed, it would have half of every further load, with a minus.
-
-    Args:
-        contacts: `Contacts`.
-        r: (c, 1 + k).
-        modes: theirs.
+    The way L^-1 H^T r has more digits than large reactions tell. Where nothing is shared and nothing cancels, r stays.
+    Of contacts that share their loads, those without a load are open: of a block in a slot without play the wall that
+    does not press it. Closed, that wall would have half of every further load, with a minus.
     """
     sharing, (count, size) = Sharing.of(contacts.rows, contacts.scale, modes), r.shape
     taken, dependent = sharing.taken.reshape(count, size), sharing.dependent

@@ -1,4 +1,4 @@
-"""The working set of a projection, found by machine code, or in pure JAX where there is none.
+"""Find the working set of a projection by machine code, or in pure JAX where there is none.
 
 `DIFFCONTACT_KERNEL` chooses: "native", where it is available, or "jax".
 """
@@ -25,7 +25,7 @@ DEFAULT = "jax"
 
 
 def find_working_set(mass, G, b, v) -> in_jax.WorkingSet:
-    """`diffcontact.qp.working_set.find_working_set`, by the kernel where it is chosen, available and able."""
+    """Find the working set as `working_set` does, by the kernel where it can."""
     if not solves(mass):
         return in_jax.find_working_set(mass, G, b, v)
     from diffcontact.qp.kernel import primitive
@@ -34,21 +34,17 @@ def find_working_set(mass, G, b, v) -> in_jax.WorkingSet:
 
 
 def solves(mass) -> bool:
-    """Whether projections in the metric of this mass are the kernel's, which knows masses (d,) only."""
+    """Tell whether the kernel solves projections with this mass: it knows masses (d,) only."""
     return mass.ndim == 1 and ready()
 
 
 def ready() -> bool:
-    """Whether projections on a CPU are the kernel's, and this process computes on one."""
+    """Tell whether the kernel is chosen and available, and JAX computes on a CPU."""
     return chosen() and jax.default_backend() == "cpu" and unavailable() is None
 
 
 def chosen() -> bool:
-    """Whether the kernel is wanted.
-
-    Raises:
-        ValueError: DIFFCONTACT_KERNEL is none of the choices.
-    """
+    """Tell whether the kernel is wanted; ValueError for an unknown DIFFCONTACT_KERNEL."""
     choice = os.environ.get(VARIABLE) or DEFAULT
     if choice not in CHOICES:
         raise ValueError(f"{VARIABLE} is {choice!r}; expected one of {', '.join(CHOICES)}")
@@ -56,7 +52,7 @@ def chosen() -> bool:
 
 
 def described() -> str:
-    """What finds the working sets on a CPU, and why, in one line."""
+    """Say in one line what finds the working sets on a CPU, and why."""
     if not chosen():
         return f"in JAX; {VARIABLE}=native asks for the kernel"
     reason = unavailable()
@@ -65,7 +61,7 @@ def described() -> str:
 
 @functools.cache
 def unavailable() -> str | None:
-    """Why there is no kernel, in one line, or None where it is ready."""
+    """Say in one line why there is no kernel, or None where it is ready."""
     reason = _obstacle()
     if reason and os.environ.get(VARIABLE) == "native":
         warnings.warn(f"{VARIABLE}=native, but there is no kernel: {reason}", stacklevel=2)
@@ -91,7 +87,7 @@ def _obstacle() -> str:
 
 
 def _trial() -> str:
-    """What is wrong with the result of a small problem, or nothing."""
+    """Say what is wrong with the result of a small problem, or nothing."""
     from diffcontact.qp.kernel import primitive
 
     dtype = jnp.result_type(float)

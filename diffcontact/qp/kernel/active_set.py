@@ -1,4 +1,4 @@
-"""The dual active-set method of Goldfarb and Idnani (1983), as `diffcontact.qp.active_set`, in loops.
+"""Run the dual active-set method of Goldfarb and Idnani (1983), as `diffcontact.qp.active_set`, in loops.
 
 The pivots are those of the swept tableau: the most violated row is taken in, until it is satisfied or a multiplier
 reaches zero and its row leaves. Instead of a tableau of all rows, the inverse Cholesky factor of the held ones is kept.
@@ -30,7 +30,7 @@ def look_at(space, row, value, number):
 
 @compiled
 def look_away(space, number, last):
-    """The candidate of this number is held; the last one takes its place."""
+    """Let the last candidate take the place of this one, which is held."""
     space.place[space.candidate[number]] = HELD
     if number != last:
         row = space.candidate[last]
@@ -39,9 +39,10 @@ def look_away(space, number, last):
 
 @compiled
 def rounding(space, size, relaxed):
-    """What is left of a value when multipliers cancel: of rows at small angles they are many times the violations.
+    """Bound the rounding of a value when multipliers cancel.
 
-    Relaxed rows have large multipliers too, and nothing to cancel: their values are what is looked for.
+    Of rows at small angles multipliers are many times the violations. Relaxed rows have large multipliers too, and
+    nothing to cancel.
     """
     largest = 0.0
     for j in range(size):
@@ -51,7 +52,7 @@ def rounding(space, size, relaxed):
 
 @compiled
 def most_violated(space, candidates, size, relaxed):
-    """The candidate that is violated most, by more than rounding, or -1."""
+    """Return the candidate violated most, by more than rounding, or -1."""
     worst, found = -rounding(space, size, relaxed), -1
     for i in range(candidates):
         if space.now[i] < worst:
@@ -61,7 +62,7 @@ def most_violated(space, candidates, size, relaxed):
 
 @compiled
 def check(space, candidates, count, size, relaxed):
-    """The rows' values where the step leads to, in `change` without their slack; a violated one becomes a candidate.
+    """Put the rows' values after the step into `change`, without slack, and add candidates.
 
     Returns:
         How many candidates there are, whether there is more to do, and whether candidates contradict the held rows.
@@ -88,7 +89,7 @@ def check(space, candidates, count, size, relaxed):
 
 @compiled
 def pivots(space, candidates, count, dimension, size, most, rank, relaxed, dependent_below):
-    """Take rows in and out until none of the candidates is violated: how many there are then, and how many rows held.
+    """Take rows in and out until no candidate is violated; count candidates and held rows.
 
     A row that contradicts the held ones is taken for satisfied: its value in `base` becomes what satisfies it.
     """
@@ -144,7 +145,7 @@ def pivots(space, candidates, count, dimension, size, most, rank, relaxed, depen
 
 @compiled
 def products(space, row, size):
-    """Spread a row out, and its products with the held ones."""
+    """Spread a row out, and compute its products with the held ones."""
     add(space, row, 1.0, space.dense)
     for j in range(size):
         space.own[j] = product(space, space.held[j], space.dense)
@@ -152,7 +153,6 @@ def products(space, row, size):
 
 @summed
 def _move(space, candidates, dimension, size, length):
-    """Let the multiplier of the entering row grow by `length`."""
     way, now, multiplier, turn = space.way, space.now, space.multiplier, space.turn
     for j in range(dimension):
         way[j] = space.dense[j]
@@ -165,7 +165,7 @@ def _move(space, candidates, dimension, size, length):
 
 @summed
 def refine(space, dimension, size, relaxed):
-    """One step of iterative refinement of the multipliers, and the step that follows from them."""
+    """Refine the multipliers by one iteration, and the step that follows from them."""
     clear(space.step, dimension)
     add_up(space, space.multiplier, size)
     for j in range(size):
@@ -182,6 +182,5 @@ def refine(space, dimension, size, relaxed):
 
 @compiled
 def add_up(space, factors, size):
-    """step += the held rows, each times its factor."""
     for j in range(size):
         add(space, space.held[j], factors[j], space.step)

@@ -1,4 +1,4 @@
-"""The inverse Cholesky factor of the working set's Delassus matrix, as rows come in and leave.
+"""Update the inverse Cholesky factor of the working set's Delassus matrix, as rows come in and leave.
 
 With A_WW = L L^T and K = L^-1 a multiplier of one on row i changes those of W by -K^T K A_Wi. K grows by the row
 (-(K^T K A_Wi)^T, 1)/sqrt(s), with s the Schur complement of row i, and shrinks by rotations of its rows: neither takes
@@ -20,14 +20,14 @@ from diffcontact.qp.kernel.rows import clear
 
 @compiled
 def _row(space, i):
-    """The row i of K: those of a block have the same length, and zeros behind their end."""
+    """Locate row i of K: rows of a block have one length, and zeros behind their end."""
     block, within = i // BLOCK, i % BLOCK
     return past(space.inverse, BLOCK * (block + 1) * (BLOCK * block // 2 + within))
 
 
 @summed
 def apply(space, size):
-    """turn = K^T K own, and own^T K^T K own."""
+    """Set turn = K^T K own, and return own^T K^T K own."""
     own, turn = space.own, space.turn
     end = -(-size // BLOCK) * BLOCK
     for j in range(size, end):
@@ -57,7 +57,7 @@ def apply(space, size):
 
 @summed
 def append(space, size, schur):
-    """A row comes in, of which `turn` and the Schur complement are known."""
+    """Add a row, of which `turn` and the Schur complement are known."""
     row = _row(space, size)
     if size % BLOCK == 0:
         clear(row, BLOCK * (size + BLOCK))
@@ -69,7 +69,7 @@ def append(space, size, schur):
 
 @summed
 def remove(space, size, gone):
-    """The row in place `gone` leaves, those behind it move up."""
+    """Remove the row in place `gone`; the rows behind it move up."""
     upper = space.turn
     # Rotations leave nothing of the column in the upper row of each pair; the last one carries all, and is dropped.
     last = _row(space, gone)

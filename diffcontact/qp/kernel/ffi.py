@@ -1,4 +1,4 @@
-"""What an XLA FFI handler sees: the call frame of XLA's C interface, read by word offsets.
+"""Read the call frame of XLA's C interface, which an FFI handler gets, by word offsets.
 
 XLA calls a handler with the address of an `XLA_FFI_CallFrame` (`xla/ffi/api/c_api.h`, version 0.x), of which
 this reads, in words of eight bytes::
@@ -40,7 +40,7 @@ _EXECUTE, _METADATA_EXTENSION = 3, 1
 
 
 def _at(dtype) -> Any:
-    """A function from an address, an int, to a pointer to numbers of a type; pointers cost less than arrays."""
+    """Make a function from an address to a typed pointer; pointers cost less than arrays."""
 
     @intrinsic
     def at(_, address):
@@ -72,7 +72,7 @@ past: Any = _past
 
 
 def on_stack(octets) -> Any:
-    """A function that gives the address of so many bytes, which are there until its caller returns."""
+    """Make a function that gives an address of bytes on its caller's stack."""
 
     @intrinsic
     def address(_):
@@ -87,12 +87,9 @@ def on_stack(octets) -> Any:
 
 @compiled
 def serve(address, solve, numbers, eps):
-    """What a handler does: let `solve` write the results of a frame that asks for a run.
+    """Handle a frame: `solve`(frame, numbers, eps) writes the results of a run.
 
-    Args:
-        address: of the frame.
-        solve: frame, numbers, eps -> nothing.
-        numbers, eps: `doubles` or `singles`, and their rounding.
+    `numbers` is `doubles` or `singles`, and `eps` their rounding.
     """
     frame = words(address)
     if _runs(frame):
@@ -102,7 +99,7 @@ def serve(address, solve, numbers, eps):
 
 @compiled
 def _runs(frame):
-    """Whether the frame asks for a run; one that asks for the metadata is answered."""
+    """Tell whether the frame asks for a run, and answer one that asks for metadata."""
     if frame[1] != 0:
         extension = words(frame[1])
         if (extension[1] & 0xFFFFFFFF) == _METADATA_EXTENSION:
@@ -115,7 +112,7 @@ def _runs(frame):
 
 @compiled
 def known(frame):
-    """Whether the frame is laid out as above, as far as its sizes tell."""
+    """Tell whether the frame is laid out as above, as far as its sizes tell."""
     if frame[0] < 8 * _FRAME_WORDS or frame[5] != 8 * _LIST_WORDS or frame[10] != 8 * _LIST_WORDS:
         return False
     sound = True
@@ -128,38 +125,36 @@ def known(frame):
 
 @compiled
 def argument(frame, number):
-    """The words of a buffer that is read."""
+    """Return the words of a buffer that is read."""
     return words(words(frame[9])[number])
 
 
 @compiled
 def arguments(frame):
-    """How many there are."""
     return frame[7]
 
 
 @compiled
 def results(frame):
-    """How many there are."""
     return frame[12]
 
 
 @compiled
 def result(frame, number):
-    """The words of a buffer that is written."""
+    """Return the words of a buffer that is written."""
     return words(words(frame[14])[number])
 
 
 @compiled
 def extent(buffer, axis):
-    """The length of an axis, counted from the last one: 1 is the last."""
+    """Return the length of an axis, counted from the last one: 1 is the last."""
     rank = buffer[4]
     return words(buffer[5])[rank - axis]
 
 
 @compiled
 def lanes(buffer, axes):
-    """How many problems a buffer holds, each of so many axes; one that is shared is held once."""
+    """Count the problems in a buffer of so many axes each; a shared one counts once."""
     total = 1
     dimensions = words(buffer[5])
     for axis in range(buffer[4] - axes):

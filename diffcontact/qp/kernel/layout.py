@@ -1,4 +1,4 @@
-"""How much memory one problem takes."""
+"""Size the memory of one problem."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ WORKING_SET_RESULTS, SOLVE_RESULTS = 6, 3
 
 
 def in_blocks(most):
-    """How many rows those that are held at most fill up to whole blocks."""
+    """Round the most held rows up to whole blocks."""
     return -(-most // BLOCK) * BLOCK
 
 
 def factor_size(filled):
-    """How many numbers the inverse Cholesky factor of so many rows is stored as, whole blocks."""
+    """Count the stored numbers of an inverse Cholesky factor, in whole blocks."""
     return filled * (filled + BLOCK) // 2
 
 
 def needed_beside_stack(count, dimension, entries):
-    """Bytes of a `workspace.Workspace` that XLA is asked for; a result has at least one."""
+    """Return the bytes of a `workspace.Workspace` asked of XLA; a result has at least one."""
     most = candidate_count(count, min(count, dimension))
     filled, rows = in_blocks(most), 2 * count * entries + 13 * count + 1
     whole = 8 * (rows + 4 * dimension + 2 * most + 2 * filled + factor_size(filled))

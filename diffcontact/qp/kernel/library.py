@@ -1,4 +1,4 @@
-"""The kernel as machine code: compiled by numba once per machine, kept on disk, loaded by llvmlite.
+"""Compile the kernel by numba once per machine, keep it on disk, and load it by llvmlite.
 
 There is code of its own for each precision, and none is compiled before it is asked for. What is kept is the object
 code behind its SHA-256, under a name that tells what it depends on: the kernel's sources, the compiler's version and
@@ -52,10 +52,9 @@ _engines = []
 
 
 def address(handler: str) -> int:
-    """The address of a handler, ready to be called with an `XLA_FFI_CallFrame`.
+    """Return the address of a handler, ready for an `XLA_FFI_CallFrame`.
 
-    Args:
-        handler: "projections_float64" or "projections_float32".
+    `handler` is "projections_float64" or "projections_float32".
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -77,7 +76,10 @@ def _machine():
 
 
 def _ir(handler: str) -> str:
-    """What numba makes of the handler, not optimised, and an entry by the C convention: nothing in it raises."""
+    """Return numba's code of the handler, not optimised, with an entry by the C convention.
+
+    Nothing in it raises.
+    """
     from numba import types
 
     function, signature = getattr(import_module("diffcontact.qp.kernel.projections"), handler), (types.int64,)
@@ -106,7 +108,7 @@ define i64 @{_entry(handler)}(i64 %frame) {{
 
 @contextmanager
 def _unoptimised():
-    """numba optimises every function with all that it calls, most of them many times over; once is enough."""
+    """Stop numba from optimising: it optimises every function with all callees, many times over."""
     config: Any = import_module("numba.core.config")
     level = config.OPT
     config.OPT = type(level)(0)
@@ -117,7 +119,7 @@ def _unoptimised():
 
 
 def compiled_anew(handler: str) -> bytes:
-    """The object code of the handler, by numba: a minute, once per machine."""
+    """Compile the handler by numba: a minute, once per machine."""
     with stage("projections as machine code, once on this machine"):
         module, machine = llvm.parse_assembly(_ir(handler)), _machine()
         module.verify()
@@ -129,7 +131,7 @@ def compiled_anew(handler: str) -> bytes:
 
 
 def _name(handler: str) -> str:
-    """Different for whatever leads to different code."""
+    """Name the code differently for whatever leads to different code."""
     known = hashlib.sha256()
     for source in SOURCES:
         known.update(source.read_bytes())
@@ -139,7 +141,7 @@ def _name(handler: str) -> str:
 
 
 def kept(handler: str) -> bytes | None:
-    """The code on disk, or None where there is none or the file is damaged."""
+    """Read the code from disk; None where there is none or the file is damaged."""
     place = cache_folder()
     if place is None:
         return None
@@ -152,7 +154,7 @@ def kept(handler: str) -> bytes | None:
 
 
 def keep(handler: str, code: bytes) -> bytes:
-    """Write the code under another name and move it, so that no process ever reads half of it."""
+    """Write the code under another name and move it: no process reads half of it."""
     place = cache_folder()
     if place is None:
         return code
@@ -168,15 +170,13 @@ _one_at_a_time = threading.Lock()
 
 
 def handler_for(dtype) -> str:
-    """The handler for numbers of a type, float32 or float64."""
     return f"projections_{np.dtype(dtype).name}"
 
 
 def register(handler: str) -> None:
     """Make the handler known to XLA, under the name that `target` gives then.
 
-    Raises:
-        Exception: of any kind, where it cannot be compiled.
+    Raises an exception of any kind where the handler cannot be compiled.
     """
     with _one_at_a_time:
         if handler in _targets:
@@ -189,7 +189,7 @@ def register(handler: str) -> None:
 
 
 def target(handler: str) -> str | None:
-    """The name by which XLA knows the handler, or None, with a warning at first, where there is none."""
+    """Return XLA's name of the handler, or None, with a warning at first, without one."""
     try:
         register(handler)
     except Exception as error:
@@ -198,7 +198,7 @@ def target(handler: str) -> str | None:
 
 
 def lower(primitive: Primitive, pure: Callable) -> None:
-    """Lower the primitive to a handler on a CPU, and to the same in JAX elsewhere, or where there is no handler."""
+    """Lower the primitive to a handler on a CPU, else to the same in JAX."""
     in_jax = mlir.lower_fun(pure, multiple_results=True)
 
     def on_cpu(context, *operands):

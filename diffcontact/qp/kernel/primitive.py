@@ -1,4 +1,4 @@
-"""The kernel's problems as JAX primitives: their batches, and what they are lowered to on which platform.
+"""Make JAX primitives of the kernel's problems: their batches, and their lowering on each platform.
 
 Operands: mass (d,), G or (bodies, normals), a vector (c,), a vector (d,) and, where rows are held, their mask (c,). All
 have the same leading axes, or ones where they are shared. The last result of each is the memory that the kernel works
@@ -24,13 +24,13 @@ from diffcontact.qp.working_set import WorkingSet
 
 
 def find_working_set(mass, G: Rows, b, v) -> WorkingSet:
-    """`diffcontact.qp.working_set.find_working_set`, by the kernel."""
+    """Find the working set as `working_set` does, by the kernel."""
     *found, _ = _working_set.bind(mass, *_operands(G), b, v)
     return WorkingSet(*found)
 
 
 def solve_held(mass, G: Rows, working, f, s):
-    """x (d,) and y (c,) with M x + G_W^T y = f, G_W x = s_W, y = s off W: linear in f and s, with its derivatives."""
+    """Solve M x + G_W^T y = f (d,), G_W x = s_W, y = s (c,) off W, with derivatives."""
     held, dimension = switched(G, working), f.shape[0]
 
     def equations(unknown):
@@ -51,12 +51,9 @@ def _operands(G: Rows):
 
 
 def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
-    """A problem.
+    """Make a problem's primitive.
 
-    Args:
-        name: its own.
-        results: c, d, type -> shapes and types of what one problem gives.
-        in_jax: the same without the kernel, one problem: mass, G, the vectors, the mask if there is one -> results.
+    `results` maps (c, d, type) to shapes and types of one problem's results. `in_jax` solves one problem in JAX.
     """
     primitive = Primitive(f"diffcontact_{name}")
     primitive.multiple_results = True
@@ -64,7 +61,7 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
     primitive.def_impl(lambda *operands: compiled(*operands))
 
     def shapes(operands):
-        """The leading axes, and the shapes and types of all results."""
+        """Return the leading axes, and the shapes and types of all results."""
         rows, (first, second) = _parted(operands)
         count, dimension, depth = first.shape[-1], second.shape[-1], len(second.shape) - 1
         batch = np.broadcast_shapes(*(x.shape[:depth] for x in operands))
@@ -102,14 +99,14 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
 
 
 def _parted(operands):
-    """The rows and the two vectors."""
+    """Part operands into the rows and the two vectors."""
     sparse = jnp.issubdtype(operands[1].dtype, jnp.integer)
     rows = operands[1:3] if sparse else operands[1:2]
     return rows, operands[1 + len(rows) : 3 + len(rows)]
 
 
 def _with_axis(operands, axes):
-    """One more leading axis: of length one for what is not mapped, if all of its leading axes are; full otherwise."""
+    """Add a leading axis: of length one if an operand's leading axes all are, else full."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     operands = [x[None] if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
     depth = _parted(operands)[1][1].ndim - 1

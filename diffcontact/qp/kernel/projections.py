@@ -1,4 +1,4 @@
-"""The FFI handlers of projections: a batch of problems, one after the other."""
+"""Handle XLA's calls for projections: a batch of problems, one after the other."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _stack = ffi.on_stack(STACK)
 
 @compiled
 def projections_float64(address):
-    """Arguments and results are listed in `diffcontact.qp.kernel.primitive`; their number tells what is asked for."""
+    """Handle doubles; `primitive` lists arguments and results, whose number tells the question."""
     return ffi.serve(address, _solve, ffi.doubles, EPS64)
 
 
 @compiled
 def projections_float32(address):
-    """The same in single precision."""
+    """Handle singles, as `projections_float64`."""
     return ffi.serve(address, _solve, ffi.singles, EPS32)
 
 
@@ -86,13 +86,13 @@ def _read_frame(frame, numbers):
 
 @compiled
 def _stride(buffer, axes, size):
-    """How far it is to the next problem; what they share stays where it is."""
+    """Return the distance to the next problem, 0 for what problems share."""
     return size if ffi.lanes(buffer, axes) > 1 else 0
 
 
 @compiled
 def _workspace(frame, number, batch, stack):
-    """In the memory that is the last result, or on the stack where that is enough."""
+    """Place the workspace in the last result, or on the stack where that is enough."""
     memory = ffi.result(frame, number)
     at = stack if ffi.extent(memory, 1) == 1 else memory[3]
     return carve(at, batch.count, batch.dimension, batch.entries, batch.most)
@@ -100,7 +100,6 @@ def _workspace(frame, number, batch, stack):
 
 @compiled
 def _read_rows(space, batch, given, lane, number):
-    """Read the rows in `name`."""
     rows = past(given.rows, lane * batch.to_rows)
     if batch.sparse:
         bodies = past(given.bodies, lane * batch.to_bodies)
@@ -179,7 +178,7 @@ def _solve_masked(frame, batch, given, numbers, eps):
 
 @compiled
 def _hold_all(space, rows, most):
-    """Hold the rows that were read, but for those of which rounding leaves nothing: how many are held."""
+    """Hold the rows that were read, unless rounding leaves nothing of them; count them."""
     size = 0
     for row in range(rows):
         products(space, row, size)
@@ -194,7 +193,7 @@ def _hold_all(space, rows, most):
 
 @compiled
 def _solve_held(space, dimension, size, f, s):
-    """x in `step`, and -y in `multiplier`."""
+    """Solve for x in `step`, and -y in `multiplier`."""
     whiten(space, f, dimension)
     for _ in range(PASSES):
         _arrive(space, dimension, size)

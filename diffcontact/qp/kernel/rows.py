@@ -1,4 +1,4 @@
-"""The rows of a projection: read as they come, scaled to length one in the metric M^-1, and multiplied."""
+"""Read the rows of a projection, scale them to length one in the metric M^-1, and multiply by them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from diffcontact.qp.rows import NONE
 
 @compiled
 def name_all(space, count):
-    """All rows are to be read: `name` has their numbers."""
+    """Put the numbers of all rows into `name`, to be read."""
     for i in range(count):
         space.name[i] = i
     return count
@@ -18,7 +18,10 @@ def name_all(space, count):
 
 @compiled
 def name_masked(space, mask, count):
-    """Those of a mask are; how many. As below, a number is written whatever the row is, and kept: no branch."""
+    """Put the numbers of a mask's rows into `name`, and count them.
+
+    As below, a number is written whatever the row is, and kept: no branch.
+    """
     number = 0
     for i in range(count):
         space.name[number] = i
@@ -28,7 +31,7 @@ def name_masked(space, mask, count):
 
 @compiled
 def read_dense(space, G, number, dimension):
-    """The rows in `name`, which are stored whole, without their zeros."""
+    """Read the dense rows in `name`, without their zeros."""
     filled = 0
     for i in range(number):
         space.start[i] = filled
@@ -43,7 +46,7 @@ def read_dense(space, G, number, dimension):
 
 @compiled
 def read_bodies(space, bodies, normals, number, sides, components):
-    """Read rows between two bodies each, as `read_dense` does; of one normal the first body's is the opposite."""
+    """Read rows between two bodies, as `read_dense`; one normal is the second body's."""
     filled = 0
     for i in range(number):
         row = space.name[i]
@@ -64,7 +67,7 @@ def read_bodies(space, bodies, normals, number, sides, components):
 
 @summed
 def survey(space, b, v, count, eps):
-    """The rows' values at v, +inf where a row is off, and their rounding.
+    """Compute the rows' values at v, +inf where a row is off, and their rounding.
 
     Returns:
         Whether a row is violated or NaN, and whether the entries of all rows that are on are finite.
@@ -89,7 +92,7 @@ def survey(space, b, v, count, eps):
 
 @compiled
 def factor_mass(space, mass, dimension):
-    """The inverse square roots of the masses, NaN where one is not positive; whether all are numbers."""
+    """Compute M^-1/2, NaN where a mass is not positive; tell whether all are numbers."""
     positive = True
     for j in range(dimension):
         inverse = 1 / np.float64(mass[j]) if mass[j] > 0 else np.nan
@@ -100,7 +103,7 @@ def factor_mass(space, mass, dimension):
 
 @summed
 def whiten_rows(space, count):
-    """The rows L^-1 G_i, and the squares of their lengths in `scale`."""
+    """Whiten the rows, L^-1 G_i, with the squares of their lengths in `scale`."""
     for i in range(count):
         square = 0.0
         for e in range(space.start[i], space.start[i + 1]):
@@ -112,7 +115,7 @@ def whiten_rows(space, count):
 
 @compiled
 def to_unit_length(space, count, eps):
-    """Rows, values and roundings in the unit of the rows of length one, with the tolerance. The largest violation."""
+    """Scale rows, values and roundings to rows of length one; return the largest violation."""
     worst = 0.0
     for i in range(count):
         square = space.scale[i]
@@ -133,7 +136,6 @@ def to_unit_length(space, count, eps):
 
 @summed
 def product(space, row, x):
-    """The inner product of a row and x (d,)."""
     total = 0.0
     for e in range(space.start[row], space.start[row + 1]):
         total += space.entry[e] * x[space.index[e]]
@@ -142,34 +144,29 @@ def product(space, row, x):
 
 @compiled
 def add(space, row, factor, x):
-    """x += factor row."""
     for e in range(space.start[row], space.start[row + 1]):
         x[space.index[e]] += factor * space.entry[e]
 
 
 @compiled
 def gather(space, row):
-    """Make `dense` zero again."""
     for e in range(space.start[row], space.start[row + 1]):
         space.dense[space.index[e]] = 0.0
 
 
 @compiled
 def clear(x, count):
-    """x = 0."""
     for i in range(count):
         x[i] = 0.0
 
 
 @compiled
 def unwhiten(space, dimension):
-    """step = L^-T step."""
     for j in range(dimension):
         space.step[j] *= space.root[j]
 
 
 @compiled
 def whiten(space, f, dimension):
-    """way = L^-1 f."""
     for j in range(dimension):
         space.way[j] = f[j] * space.root[j]

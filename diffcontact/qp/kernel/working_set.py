@@ -1,4 +1,4 @@
-"""One projection from its rows' values to its working set, as `diffcontact.qp.working_set` in JAX, which says why."""
+"""Find one projection's working set from its rows' values, as `diffcontact.qp.working_set` in JAX, which says why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _dependence_tolerance = compiled(dependence_tolerance)
 
 @compiled
 def find(space, count, dimension, most, rank, eps):
-    """The working set of rows that were read and whitened: how many rows are held, and the status.
+    """Find the working set of rows read and whitened: how many are held, and the status.
 
     Afterwards `multiplier` holds the multipliers in their rows' own units, `step` M^-1 G^T multipliers, `slack` the
     relaxation.
@@ -68,7 +68,7 @@ def find(space, count, dimension, most, rank, eps):
 
 @compiled
 def _solve(space, worst, count, dimension, most, rank, relaxed, dependent_below):
-    """Find the working set for the values `base`: among the rows nearest to violation, and others as they become so."""
+    """Solve for the values `base`: among the rows nearest to violation, then others."""
     candidates = 0
     for i in range(count):
         space.place[i] = NOWHERE
@@ -89,7 +89,7 @@ def _solve(space, worst, count, dimension, most, rank, relaxed, dependent_below)
 
 @compiled
 def _contradicted(space, count):
-    """Whether rows are violated where no row gives way any more."""
+    """Tell whether rows are violated where no row gives way any more."""
     wrong = False
     for i in range(count):
         wrong |= space.change[i] < -EXPLAINED * space.tolerance[i]
@@ -98,7 +98,7 @@ def _contradicted(space, count):
 
 @compiled
 def _gave_way(space, count, eps):
-    """Go where the step leads to from the values `base`; whether a row is violated noticeably less there."""
+    """Follow the step from the values `base`; tell whether a row is violated noticeably less."""
     less, noticeable = False, 2 * eps ** (SOFTNESS - 1 / 2)
     for i in range(count):
         change = product(space, i, space.step)
@@ -109,7 +109,7 @@ def _gave_way(space, count, eps):
 
 @compiled
 def _soften(space, count, eps, dependent_below):
-    """What the dual's diagonal is increased by to relax rows that contradict each other."""
+    """Compute the increase of the dual's diagonal that relaxes contradictory rows."""
     longest = 0.0
     for i in range(count):
         longest = max(longest, space.scale[i])
@@ -119,7 +119,7 @@ def _soften(space, count, eps, dependent_below):
 
 @compiled
 def _verdict(space, count, size, eps):
-    """The status, from the conditions of optimality."""
+    """Return the status, from the conditions of optimality."""
     status, times, unknown = OK, RIGHT, rounding(space, size, False)
     for i in range(count):
         if space.slack[i] > RIGHT * space.tolerance[i]:
@@ -143,7 +143,7 @@ def _verdict(space, count, size, eps):
 
 @compiled
 def _refuted(space, count, dimension):
-    """Whether the violations that are left prove that the rows contradict each other."""
+    """Tell whether the violations left prove that the rows contradict each other."""
     left, terms = space.way, space.dense
     clear(left, dimension)
     for i in range(count):

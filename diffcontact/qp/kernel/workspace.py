@@ -1,4 +1,4 @@
-"""The memory that one projection is solved in."""
+"""Lay out the memory in which one projection is solved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ Workspace = namedtuple(
 
 @compiled
 def carve(at, count, dimension, entries, most):
-    """A workspace in the memory at an address."""
     whole, filled = count * entries, _in_blocks(most)
     start, at = _words(at, count + 1)
     index, at = _words(at, whole)

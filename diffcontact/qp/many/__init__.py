@@ -1,1 +1,1 @@
-"""Projections onto the rows of thousands of bodies, which only multiply by the rows and factor nothing."""
+"""Project onto the rows of thousands of bodies, by products with the rows alone, without factors."""

@@ -34,7 +34,7 @@ from diffcontact.qp.rows import NONE, BodyRows, both
 
 @dataclass(frozen=True)
 class UnitContacts:
-    """The rows H (1 + k, c, n m) of c contacts between n bodies of m components, normal ones first; W = H M^-1 H^T.
+    """Hold the rows H (1 + k, c, n m), normal first, of c contacts between n bodies; W = H M^-1 H^T.
 
     Contacts come last, bodies first: what a contact adds to a body is scattered and gathered as one slice, which XLA on
     a CPU does twice as fast as m numbers.
@@ -51,29 +51,29 @@ class UnitContacts:
 
     @classmethod
     def of(cls, rows: tuple[BodyRows, ...], scale, mass) -> UnitContacts:
-        """1 + k rows (c, d) of each contact, times their scale (1 + k, c), in the metric of the mass (d,)."""
+        """Scale 1 + k rows (c, d) of each contact by (1 + k, c), for a mass (d,)."""
         count = rows[0].count
         bodies = jnp.where(rows[0].bodies == NONE, count, rows[0].bodies).T.astype(jnp.int32)
         entries = jnp.stack([both(one).normals for one in rows], axis=-1).transpose(1, 2, 3, 0)
         return cls(bodies, entries * scale[None, None], jnp.pad((1 / mass).reshape(count, -1), ((0, 1), (0, 0))))
 
     def part(self, place, there) -> UnitContacts:
-        """The contacts at the places (k,), zero where there is none: `there` (k,) is False."""
+        """Select the contacts at the places (k,), zero unless `there` (k,)."""
         return replace(
             self, bodies=self.bodies[:, place], entries=jnp.where(there[None, None, None], self.entries[..., place], 0)
         )
 
     def response(self, reactions):
-        """(1 + k, c) W r: the velocities that reactions (1 + k, c) lead to."""
+        """Return W r (1 + k, c)."""
         return self.product(self.motion(reactions))
 
     def product(self, motion):
-        """(1 + k, c) H motion: the velocities of the contacts when the bodies move by `motion` (n + 1, m)."""
+        """Return H motion (1 + k, c) of a motion (n + 1, m) of the bodies."""
         sides = zip(self.bodies, self.entries, strict=True)
         return sum(jnp.sum(entries * motion[bodies].T[:, None], axis=0) for bodies, entries in sides)
 
     def motion(self, reactions):
-        """(n + 1, m) M^-1 H^T r: how reactions (1 + k, c) move the bodies."""
+        """Return M^-1 H^T r (n + 1, m)."""
         pushes = jnp.zeros_like(self.inverse)
         for bodies, entries in zip(self.bodies, self.entries, strict=True):
             pushes = pushes.at[bodies].add(jnp.sum(entries * reactions[None], axis=1).T)
@@ -103,7 +103,7 @@ VERIFIED_AT = 0.4
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Iterate:
-    """What is carried from iteration to iteration.
+    """Carry the state from iteration to iteration.
 
     Args:
         r: (1 + k, c) reactions; w: velocities there; step: the projected step from there.
@@ -138,7 +138,7 @@ class _Iterate:
 
 @dataclass(frozen=True)
 class ManyContacts:
-    """Contacts that rub, in the unit of their rows; reactions and velocities are (1 + k, c).
+    """Hold contacts that rub, in the unit of their rows; reactions and velocities are (1 + k, c).
 
     Args:
         free: (1 + k, c) velocities without reactions.
@@ -153,21 +153,19 @@ class ManyContacts:
     coulomb: bool
 
     def part(self, place, there) -> ManyContacts:
-        """The contacts at the places (k,); `there` (k,) is False where a place holds none."""
+        """Select the contacts at the places (k,), none unless `there` (k,)."""
         free = jnp.where(there[None], self.free[:, place], 0)
         return replace(self, free=free, rows=self.rows.part(place, there), friction=self.friction[place])
 
     def astype(self, dtype) -> ManyContacts:
-        """The same contacts in a precision."""
         rows = replace(self.rows, entries=self.rows.entries.astype(dtype), inverse=self.rows.inverse.astype(dtype))
         return replace(self, free=self.free.astype(dtype), rows=rows, friction=self.friction.astype(dtype))
 
     def velocities(self, r):
-        """(1 + k, c) w = W r + free."""
         return self.rows.response(r) + self.free
 
     def admissible(self, r):
-        """(1 + k, c) reactions in the cones of friction, r where it is."""
+        """Project r (1 + k, c) into the cones of friction; r where it is inside."""
         if not self.coulomb:
             return onto_cone(r.T, self.friction).T
         normal, tangential = jnp.maximum(r[0], 0), r[1:]
@@ -176,11 +174,11 @@ class ManyContacts:
         return jnp.concatenate([normal[None], tangential * shorter[None]])
 
     def opening(self, w):
-        """(c,) what has to be negative for a contact to push that does not."""
+        """Return (c,) numbers that are negative for a contact that begins to push."""
         return w[0] if self.coulomb else w[0] - self.friction * length(w[1:].T)
 
     def residual(self, r, w):
-        """() of the law: the largest entry of its natural map, as a velocity."""
+        """Return the largest entry of the law's natural map, as a velocity."""
         if self.coulomb:
             left = natural_map(r.T, w.T, self.friction, jnp.full_like(self.friction, VERIFIED_AT))
         else:
@@ -188,9 +186,9 @@ class ManyContacts:
         return jnp.max(jnp.abs(left), initial=0.0) / VERIFIED_AT
 
     def solved(self, r, enough):
-        """Reactions from which a projected step is shorter than `enough` (), found from r, and how many steps it took.
+        """Iterate from r until a projected step is shorter than `enough`, or `ITERATIONS`.
 
-        Or those after `ITERATIONS`.
+        Returns the reactions and the number of steps.
         """
         end = lax.while_loop(
             lambda state: (state.largest > enough) & (state.number < ITERATIONS), self.iterate, self.begin(r)
@@ -198,7 +196,7 @@ class ManyContacts:
         return end.r, end.number
 
     def begin(self, r) -> _Iterate:
-        """The iterate at r, with nothing remembered."""
+        """Start at r, with nothing remembered."""
         none, zero, far = jnp.zeros_like(r), jnp.zeros((), jnp.int32), jnp.asarray(jnp.inf, r.dtype)
         history = jnp.zeros((MEMORY, r.size), r.dtype)
         state = _Iterate(
@@ -224,7 +222,7 @@ class ManyContacts:
         return self.stepped(state)
 
     def stepped(self, state: _Iterate) -> _Iterate:
-        """The iterate with the projected step from its reactions."""
+        """Add the projected step from the iterate's reactions."""
         stride = STRIDE / state.steepest
         step = self.admissible(state.r - stride * state.w) - state.r
         size = jnp.sqrt(jnp.sum(step * step))
@@ -239,7 +237,7 @@ class ManyContacts:
         )
 
     def iterate(self, state: _Iterate) -> _Iterate:
-        """One step, accelerated or as it is, what follows from it, and what it tells of W."""
+        """Make one step, accelerated or plain, and learn of W by it."""
         plain = state.plain > 0
         r = state.r + state.step - (self.weights(state) @ state.moves).reshape(state.r.shape)
         # Where accelerated steps have failed the next ones begin at the best place that was met.
@@ -275,7 +273,7 @@ class ManyContacts:
         return self.remembered(after, state, ~(plain | failed | steeper))
 
     def further(self, state: _Iterate, r, w, wanted):
-        """Reactions and velocities after a step that is as much longer than that to r and w as is `wanted` () and pays.
+        """Lengthen a step by `wanted` () as far as it pays: reactions and velocities.
 
         Velocities are linear in reactions, so that trying costs no product by the rows, unless a longer one pays.
         """
@@ -301,7 +299,7 @@ class ManyContacts:
         return where_wanted(times > 1, longer, (r, w))
 
     def weights(self, state: _Iterate):
-        """(m,) weights of the steps remembered that make their sum nearest to the step that is to be cancelled."""
+        """Weigh the steps remembered (m,) so that their sum cancels the last step best."""
         both = state.kept[:, None] & state.kept[None, :]
         gram = jnp.where(both, state.gram, 0)
         # Steps that hardly differ tell nothing but rounding.
@@ -311,7 +309,7 @@ class ManyContacts:
         return linear.solve_positive(gram + jnp.diag(diagonal), along)
 
     def remembered(self, after: _Iterate, before: _Iterate, worth) -> _Iterate:
-        """The iterate with what it differs by from that before, where that is `worth` () it; else with nothing."""
+        """Store the difference to the last iterate if it is `worth` () it."""
         slot, change = before.number % MEMORY, (after.step - before.step).ravel()
         steps = before.steps.at[slot].set(change)
         alike = steps @ change

@@ -1,4 +1,4 @@
-"""Projected conjugate gradients on the dual of a projection onto sparse rows.
+"""Solve the dual of a projection onto sparse rows by projected conjugate gradients.
 
 Why not a gradient method, however accelerated? A ball wedged between others gives the dual one eigenvalue of 1e-7 or
 less among hundreds. Conjugate gradients need some iterations more for it, Nesterov's method thousands.
@@ -23,15 +23,14 @@ from diffcontact.qp.rows import NONE, BodyRows
 
 @dataclass(frozen=True)
 class UnitRows:
-    """The rows N (c, n m) of length one between n bodies of m components, with the Delassus matrix A = N M^-1 N^T.
+    """Hold rows N (c, n m) of length one between n bodies; A = N M^-1 N^T.
 
     Components come first, and every product is formed a component at a time: XLA on a CPU scatters numbers three times
     as fast as columns of them.
 
     Args:
         bodies: (2, c) the two bodies of each row; n where there is none.
-        normals: (2, m, c) the row's entries for them, or (1, m, c) for the second body, of which the first's are the
-            opposite.
+        normals: (2, m, c) the row's entries for them, or (1, m, c) the second's, opposite to the first's.
         mass: (m, n + 1) diagonal of M, zero for the last body, which stands for none.
         inverse: (m, n + 1) diagonal of M^-1, likewise.
     """
@@ -43,22 +42,21 @@ class UnitRows:
 
     @classmethod
     def of(cls, G: BodyRows, scale, mass) -> UnitRows:
-        """The rows G (c, d), each times its scale (c,), in the metric of the mass (d,)."""
+        """Scale the rows G (c, d) by (c,), in the metric of the mass (d,)."""
         bodies = jnp.where(G.bodies == NONE, G.count, G.bodies).T.astype(jnp.int32)
         mass, inverse = (jnp.pad(x.reshape(G.count, -1).T, ((0, 0), (0, 1))) for x in (mass, 1 / mass))
         return cls(bodies, scale[None, None, :] * G.normals.transpose(1, 2, 0), mass, inverse)
 
     def part(self, place, there) -> UnitRows:
-        """The rows at the places (k,), zero where there is none: `there` (k,) is False."""
+        """Select the rows at the places (k,), zero unless `there` (k,)."""
         normals = jnp.where(there[None, None, :], self.normals[:, :, place], 0)
         return replace(self, bodies=self.bodies[:, place], normals=normals)
 
     def to(self, dtype) -> UnitRows:
-        """These rows in another precision."""
         return replace(self, **{name: getattr(self, name).astype(dtype) for name in ("normals", "mass", "inverse")})
 
     def product(self, motion):
-        """(c,) N motion: the rate of each row's value when the bodies move by `motion` (m, n + 1)."""
+        """Return N motion (c,) of a motion (m, n + 1) of the bodies."""
         total = 0
         for bodies, normals, sign in self._sides(self.normals):
             for normal, component in zip(normals, motion, strict=True):
@@ -66,18 +64,18 @@ class UnitRows:
         return total
 
     def motion(self, multipliers):
-        """(m, n + 1) M^-1 N^T multipliers: how multipliers (c,) move the bodies."""
+        """Return M^-1 N^T multipliers (m, n + 1)."""
         nothing, total = jnp.zeros(self.mass.shape[1], multipliers.dtype), 0
         for bodies, pushes, sign in self._sides(self.normals * multipliers[None, None, :]):
             total = total + sign * jnp.stack([nothing.at[bodies].add(push) for push in pushes])
         return self.inverse * total
 
     def square(self, motion):
-        """() motion^T M motion, which is x^T A x for the motion of the multipliers x."""
+        """Return motion^T M motion, which is x^T A x for the multipliers x behind the motion."""
         return sum(sums(*(self.mass * motion**2)))
 
     def _sides(self, entries):
-        """For the first and the second body of each row: their numbers (c,), their entries (m, c), and a sign."""
+        """Return of both bodies their numbers (c,), entries (m, c), and a sign."""
         return zip(self.bodies, (entries[0], entries[-1]), (1 if len(entries) == 2 else -1, 1), strict=True)
 
 
@@ -96,7 +94,7 @@ SINGLE_REDUCTION, SINGLE_STEPS = 1e-4, 1000
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Iterate:
-    """What is carried from iteration to iteration; the multipliers are x + d with x fixed.
+    """Carry the state from iteration to iteration; the multipliers are x + d with x fixed.
 
     Args:
         change: (c,) d.
@@ -123,7 +121,7 @@ class _Iterate:
 
 @dataclass(frozen=True)
 class Dual:
-    """The dual of a projection, min_x 1/2 x^T A x + at_v^T x over x >= 0.
+    """Hold the dual of a projection, min_x 1/2 x^T A x + at_v^T x over x >= 0.
 
     Args:
         at_v: (c,) values of the unit rows at v.
@@ -136,11 +134,11 @@ class Dual:
     enough: jax.Array
 
     def part(self, place, there) -> Dual:
-        """The dual of the rows at the places (k,); `there` (k,) is False where a place holds none."""
+        """Select the rows at the places (k,), none unless `there` (k,)."""
         return replace(self, at_v=jnp.where(there, self.at_v[place], 0), rows=self.rows.part(place, there))
 
     def solved(self, x):
-        """Iterate from the multipliers x (c,): those found, and their residual, small enough or as small as it gets."""
+        """Iterate from the multipliers x (c,) until `enough` or rounding; multipliers and residual."""
         shifted = self.shifted(x, x.dtype)
 
         def steps(state):
@@ -154,7 +152,7 @@ class Dual:
         return shifted.multipliers(x, end), end.residual
 
     def approached(self, x):
-        """Iterate as `solved` does, but in single precision, which may end above the residual that is asked for.
+        """Iterate as `solved` in single precision, perhaps not down to `enough`.
 
         Once the residual has come down by `SINGLE_REDUCTION` the values are computed anew in the caller's precision and
         the directions kept. This ends when it no longer halves the residual.
@@ -183,21 +181,16 @@ class Dual:
         return x, end.residual.astype(x.dtype)
 
     def shifted(self, x, dtype) -> _Shifted:
-        """The dual as a function of the change d from the multipliers x (c,), in another precision."""
+        """Return the dual of a change d from x (c,), in another precision."""
         w = self.at_v + self.rows.product(self.rows.motion(x)) + _eps(x) * x
         return _Shifted(-x.astype(dtype), w.astype(dtype), self.rows.to(dtype))
 
 
 @dataclass(frozen=True)
 class _Shifted:
-    """The dual as a function of the change d from multipliers x, minimised over x + d >= 0.
+    """Hold the dual of a change d from multipliers x, with d >= `floor` = -x (c,).
 
-    The values at x are known to the caller's precision; only what d adds to them is rounded.
-
-    Args:
-        floor: (c,) -x, the lower bound of d.
-        values_there: (c,) of the rows at x.
-        rows: the unit rows.
+    The values at x, `values_there` (c,), are known to the caller's precision; only what d adds to them is rounded.
     """
 
     floor: jax.Array
@@ -206,44 +199,43 @@ class _Shifted:
 
     @property
     def soft(self):
-        """What is added to the diagonal of A: its rounding.
+        """Return the addition to the diagonal of A: its rounding.
 
         With it rows that contradict each other by no more than rounding have finite multipliers.
         """
         return _eps(self.floor)
 
     def values(self, d, motion):
-        """(c,) of the rows at x + d, where `motion` is that of d."""
+        """Return the rows' values (c,) at x + d, where `motion` is that of d."""
         return self.values_there + self.rows.product(motion) + self.soft * d
 
     def residual(self, d, w):
-        """() of the optimality conditions, less what rounding of the change explains."""
+        """Return the residual of optimality, less what rounding of the change explains."""
         return largest(jnp.abs(jnp.minimum(d - self.floor, w))) - self.soft * largest(jnp.abs(d))
 
     def multipliers(self, x, state: _Iterate):
-        """(c,) x + d, in the precision of x."""
+        """Return x + d (c,), in the precision of x."""
         return jnp.where(state.change > self.floor, jnp.maximum(x + state.change, 0), 0)
 
     def begin(self) -> _Iterate:
-        """The iterate at x, with no direction."""
         none, zero = jnp.zeros_like(self.floor), jnp.zeros((), self.floor.dtype)
         still, number = jnp.zeros_like(self.rows.mass), jnp.zeros((), jnp.int32)
         return self.again(_Iterate(none, none, still, none, none, zero + jnp.inf, zero, zero, number))
 
     def again(self, state: _Iterate) -> _Iterate:
-        """The iterate at x, with the directions of a state that led there."""
+        """Restart at x, with the directions of a state that led there."""
         none, w = jnp.zeros_like(self.floor), self.values_there
         still = jnp.zeros_like(state.motion)
         return replace(state, change=none, values=w, motion=still, residual=self.residual(none, w))
 
     def afresh(self, state: _Iterate) -> _Iterate:
-        """The same iterate, with its motion, its values and its residual computed anew from the change."""
+        """Compute motion, values and residual anew from the change."""
         motion = self.rows.motion(state.change)
         w = self.values(state.change, motion)
         return replace(state, motion=motion, values=w, residual=self.residual(state.change, w))
 
     def steps(self, state: _Iterate) -> _Iterate:
-        """A gradient step of all rows if it pays, then conjugate steps of those with a multiplier, and the residual."""
+        """Make a gradient step if it pays, then conjugate steps, and the residual."""
         x, w = state.change - self.floor, state.values
         # Rows without a multiplier are left alone as long as there is more to gain among the others.
         inside, outside = jnp.where(x > 0, w, 0), jnp.where(x > 0, 0, jnp.minimum(w, 0))
@@ -254,7 +246,7 @@ class _Shifted:
         return replace(state, residual=self.residual(state.change, state.values))
 
     def gradient_step(self, state: _Iterate) -> _Iterate:
-        """One step against the gradient of all rows, as far as no multiplier becomes negative."""
+        """Step against the gradient of all rows, until a multiplier reaches zero."""
         direction = state.change - jnp.maximum(state.change - GRADIENT_STEP * state.values, self.floor)
         moved = self.rows.motion(direction)
         curvature, across = self.rows.square(moved), jnp.sum(state.values * direction)
@@ -263,7 +255,7 @@ class _Shifted:
         return replace(state, change=d, values=self.values(d, motion), motion=motion)
 
     def conjugate_step(self, state: _Iterate, _):
-        """One step of conjugate gradients among the rows with a multiplier; those that would pull lose it."""
+        """Make one conjugate step among rows with a multiplier; rows that pull lose it."""
         slope = jnp.where(state.change > self.floor, state.values, 0)
         square, across, alike = sums(slope * slope, slope * state.direction, slope * state.slope)
         # Of Polak and Ribiere: where rows have lost their multiplier since, the others' directions go on.

@@ -1,4 +1,4 @@
-"""Coulomb's friction at very many contacts between bodies, matrix-free."""
+"""Solve Coulomb's friction at very many contacts between bodies, matrix-free."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _no_derivative(*_):
 
 
 def _reactions(mass, rows, b, s, friction, v, start, on, tolerance, coulomb):
-    """The impulses (1 + k, c) and a status, from impulses to start from (c, 1 + k)."""
+    """Return the impulses (1 + k, c) and a status, from a start (c, 1 + k)."""
     # In units of the heaviest mass and of the largest violation: single precision has 38 decades only.
     heaviest = jnp.max(mass)
     mass = mass / heaviest
@@ -157,7 +157,7 @@ def _reactions(mass, rows, b, s, friction, v, start, on, tolerance, coulomb):
 
 
 def _approached(contacts: ManyContacts, r, on, enough):
-    """The reactions found from r as far as single precision sees."""
+    """Approach the reactions from r as far as single precision sees."""
     single, begin = contacts.astype(jnp.float32), r.astype(jnp.float32)
     rounding = SINGLE_ROUNDINGS * jnp.finfo(jnp.float32).eps * jnp.max(begin, initial=0.0)
     residual = single.residual(begin, single.velocities(begin))
@@ -168,7 +168,7 @@ def _approached(contacts: ManyContacts, r, on, enough):
 
 
 def _in_rounds(contacts: ManyContacts, r, on, enough, iterations: int):
-    """The reactions found from r in so many iterations, and their residual among all contacts.
+    """Iterate from r, in rounds; return reactions and their residual among all contacts.
 
     Most contacts of a list will not push. The iterations leave them out, and they are looked at afterwards.
     """

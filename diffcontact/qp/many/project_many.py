@@ -1,4 +1,4 @@
-"""The projection onto very many rows between bodies, matrix-free.
+"""Project onto very many rows between bodies, matrix-free.
 
 The dual active set of `active_set` factors. `conjugate_gradients` only multiplies by the sparse rows, so that memory
 and the cost of an iteration grow with their number. It stops at a residual, where the other is exact.
@@ -120,7 +120,7 @@ def project_many(
 
 
 def _minimised(mass, G, b, v, start, on, tolerance):
-    """The multipliers (c,), the active rows (c,) and the status, from the multipliers to start from (c,)."""
+    """Return the multipliers (c,), the active rows (c,) and the status, from a start (c,)."""
     # In units of the heaviest mass and of the largest violation: single precision has 38 decades only.
     heaviest = jnp.max(mass)
     mass = mass / heaviest
@@ -143,7 +143,6 @@ def _minimised(mass, G, b, v, start, on, tolerance):
 
 
 def _solved(dual: Dual, x, on):
-    """The multipliers (c,) that are found from x, and their residual."""
     if on.size <= BROUGHT_TOGETHER_ABOVE:
         return dual.solved(x)
     in_single = on.size > SINGLE_PRECISION_ABOVE and x.dtype != jnp.float32
@@ -154,7 +153,7 @@ def _solved(dual: Dual, x, on):
 
 @jax.custom_jvp
 def _settle(mass, G, b, v, active, multipliers):
-    """u = v + M^-1 G^T multipliers (d,), and the multipliers (c,); the derivative holds the active rows."""
+    """Return u (d,) and the multipliers (c,), with the derivative that holds the active rows."""
     return v + transposed_product(G, multipliers) / mass, multipliers
 
 

@@ -1,4 +1,4 @@
-"""What is done with long vectors: sums of several in one pass, and parts of them brought together."""
+"""Handle long vectors: sum several in one pass, and bring parts of them together."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from diffcontact.numerics.batching import any_lane
 
 
 def sums(*values):
-    """The sum of each of several (c,), in one pass; XLA on a CPU takes several for each that is summed by itself."""
+    """Sum several vectors (c,) in one pass; XLA on a CPU takes several for each."""
     start = (jnp.zeros((), values[0].dtype),) * len(values)
     return lax.reduce(values, start, lambda a, b: tuple(map(jnp.add, a, b)), (0,))
 
 
 def largest(values):
-    """The largest of the values and 0; twice as fast as a maximum that has to pass on NaN."""
+    """Return the largest value or 0, twice as fast as a maximum that keeps NaN."""
     start, dimensions = jnp.zeros((), values.dtype), tuple(range(values.ndim))
     return lax.reduce(values, start, lambda a, b: jnp.where(b > a, b, a), dimensions)
 
 
 def nonzero(x):
-    """x where it is positive, else 1."""
     return jnp.where(x > 0, x, 1)
 
 
 def stated_tolerance(tolerance, dtype):
-    """The tolerance of a residual that is asked for; None: 1e-6 in double precision, 64 eps in single."""
+    """Return the tolerance of a residual; None: 1e-6 in double precision, 64 eps in single."""
     if tolerance is None:
         return max(1e-6, 64 * float(jnp.finfo(dtype).eps))
     if not isinstance(tolerance, Tracer):
@@ -39,15 +38,14 @@ def stated_tolerance(tolerance, dtype):
 
 
 def solved_among(solve, problem, x, on, sizes):
-    """What `solve` finds of a problem with the entries that are `on` brought together; the others stay as they are.
+    """Solve a problem with its entries that are `on` (c,) brought together.
 
-    An entry that is off costs as much as another, so that the iterations had better not meet it.
+    An entry that is off costs as much as another, so that the iterations leave it out.
 
     Args:
         solve: (problem, x) -> x, and something else.
         problem: has `part(place, there)`, its entries at the places (k,), none where `there` is False.
         x: (..., c) where it starts.
-        on: (c,) bool.
         sizes: how many entries are brought together, ascending; all of them where these are not enough.
     """
     count, number = on.size, jnp.sum(on)
