@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
+from diffcontact.numerics.batching import custom_jvp_all_orders
 from diffcontact.numerics.devices import side_by_side
 
 # Triangles of so many rows are written out. In a batch LAPACK takes four to eight times as long for each.

@@ -20,8 +20,7 @@ from jax import lax
 
 from diffcontact.numerics import linear
 from diffcontact.numerics import mass as mass_matrix
-from diffcontact.numerics.batching import where_wanted
-from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
+from diffcontact.numerics.batching import custom_jvp_all_orders, where_wanted
 from diffcontact.qp import kernel
 from diffcontact.qp.rows import (
     NONE,

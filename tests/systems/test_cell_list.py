@@ -6,12 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from diffcontact.systems import cell_list
+from diffcontact.systems import cell_list_balls
 
 
 @partial(jax.jit, static_argnums=2)
 def pairs_within(centre, radius, candidates):
-    return cell_list.pairs_within(centre, radius, REACH, 0.13, candidates)
+    return cell_list_balls.pairs_within(centre, radius, REACH, 0.13, candidates)
 
 
 REACH = 0.03

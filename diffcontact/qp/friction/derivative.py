@@ -20,8 +20,7 @@ from jax import Array, lax
 
 from diffcontact.numerics import linear
 from diffcontact.numerics import mass as mass_matrix
-from diffcontact.numerics.batching import where_wanted
-from diffcontact.numerics.custom_jvp import custom_jvp_all_orders
+from diffcontact.numerics.batching import custom_jvp_all_orders, where_wanted
 from diffcontact.qp.friction.contacts import whitened
 from diffcontact.qp.friction.law import Modes, assemble, length, solvable
 from diffcontact.qp.rows import independent_slots, inverse_length, members
