@@ -226,3 +226,13 @@ def _substitution(kind, transposed):
         return jnp.moveaxis(x.reshape(columns.shape), -1, 0), True
 
     return called
+
+
+def nonzero(x: Array) -> Array:
+    """Return x where it is positive, else 1: a divisor."""
+    return jnp.where(x > 0, x, 1)
+
+
+def safe_sqrt(square: Array) -> Array:
+    """Return the root of square >= 0, with the derivative 0 at 0, where it has none."""
+    return jnp.where(square > 0, jnp.sqrt(nonzero(square)), 0)

@@ -18,6 +18,8 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from diffcontact.numerics.linear import nonzero, safe_sqrt
+
 
 class Spots(NamedTuple):
     """Hold points v (k, m) and semi-axes (k, m), or None for zero, of spots [m]."""
@@ -42,11 +44,9 @@ class Nearest(NamedTuple):
 
 def away(apart: Array, foot: Array, inside) -> Nearest:
     """Return the `Nearest` to a point that is `apart` (m,) from the foot."""
-    squared = jnp.sum(apart**2)
-    # The norm has no derivative at the foot itself; keep its gradient finite there.
-    size = jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
+    size = safe_sqrt(jnp.sum(apart**2))
     sign = jnp.where(inside, -1.0, 1.0).astype(apart.dtype)
-    return Nearest(sign * size, foot, sign * apart / jnp.where(size > 0, size, 1.0))
+    return Nearest(sign * size, foot, sign * apart / nonzero(size))
 
 
 class Shape:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
+from diffcontact.numerics.linear import nonzero, safe_sqrt
+
 
 def of_the_air(u: Array, dimension: int, params) -> Array:
     """Return accelerations (count, dimension) of balls by the air [m/s^2]::
@@ -33,14 +35,13 @@ def of_the_air(u: Array, dimension: int, params) -> Array:
     across = jnp.cross(w, v) if dimension == 3 else w * jnp.stack([-v[:, 1], v[:, 0]], axis=1)
     if "magnus_saturation" in params:
         whole = speed + _of_each("magnus_saturation", params, u) * _length(w)
-        across *= jnp.where(whole > 0, speed / jnp.where(whole > 0, whole, 1), 1)
+        across *= jnp.where(whole > 0, speed / nonzero(whole), 1)
     return slowed + _of_each("magnus", params, u) * across
 
 
 def _length(x: Array) -> Array:
     """Return |x| (count, 1), with derivative 0 at rest, where the root has none."""
-    square = jnp.sum(x * x, axis=1, keepdims=True)
-    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
+    return safe_sqrt(jnp.sum(x * x, axis=1, keepdims=True))
 
 
 def _of_each(name: str, params, u: Array) -> Array:

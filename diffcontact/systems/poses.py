@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from diffcontact.numerics.linear import nonzero
+
 
 def of_bodies(q: Any, dimension: int) -> Array:
     """(..., count, 3 or 7) poses of the bodies in a configuration, or in those of a trajectory, q (..., n)."""
@@ -38,7 +40,7 @@ def rotation(pose: Any) -> Array:
     quaternion = pose[..., 3:]
     w, x, y, z = jnp.moveaxis(quaternion, -1, 0)
     squared = jnp.sum(quaternion**2, axis=-1)
-    twice = 2 / jnp.where(squared > 0, squared, 1.0)
+    twice = 2 / nonzero(squared)
     rows = (
         (1 - twice * (y * y + z * z), twice * (x * y - w * z), twice * (x * z + w * y)),
         (twice * (x * y + w * z), 1 - twice * (x * x + z * z), twice * (y * z - w * x)),
@@ -91,7 +93,7 @@ def rotation_vector(measured: Any, fitted: Any) -> Array:
     # 2 atan(x)/x of x = |vector|/real: by its series where the quotient has no derivative.
     small = squared <= jnp.sqrt(jnp.finfo(real.dtype).eps) * real**2
     size = jnp.sqrt(jnp.where(small, 1.0, squared))
-    base = jnp.where(real > 0, real, 1.0)
+    base = nonzero(real)
     ratio = jnp.where(small, squared, 0.0) / base**2
     factor = jnp.where(small, (2 - 2 / 3 * ratio + 2 / 5 * ratio**2) / base, 2 * jnp.atan2(size, real) / size)
     return factor * vector

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from diffcontact.numerics.linear import nonzero
 from diffcontact.qp.rows import BodyRows, product
 from diffcontact.systems import poses
 from diffcontact.systems.surfaces import Surfaces
@@ -135,7 +136,7 @@ def tangents(direction: Array, wall) -> list[Array]:
     frame = []
     for axis, other in zip(np.eye(3)[:2], _AXES, strict=True):
         axis = jnp.where(wall, axis[None], other[None]).astype(direction.dtype)
-        share = jnp.sum(axis * turned, axis=1, keepdims=True) / jnp.where(size > 0, size, 1)
+        share = jnp.sum(axis * turned, axis=1, keepdims=True) / nonzero(size)
         frame.append(axis - 2 * share * turned)
     return frame
 
@@ -205,7 +206,7 @@ def of_unit_length(q: Array) -> Array:
     each = q.reshape(-1, 7)
     quaternion = each[:, 3:]
     length = jnp.linalg.norm(quaternion, axis=1, keepdims=True)
-    return jnp.concatenate([each[:, :3], quaternion / jnp.where(length > 0, length, 1.0)], axis=1).ravel()
+    return jnp.concatenate([each[:, :3], quaternion / nonzero(length)], axis=1).ravel()
 
 
 # What a `System` of bodies in space has besides, by name.

@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from diffcontact.host.messages import shown
+from diffcontact.numerics.linear import nonzero, safe_sqrt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +92,12 @@ def require_callable(maker: str, **functions) -> None:
 def unit(apart: Array) -> tuple[Array, Array]:
     """Return lengths (c,) of vectors (c, m), and unit vectors, zero for zero."""
     distance = length(apart)
-    return distance, apart / jnp.where(distance > 0, distance, 1.0)[:, None]
+    return distance, apart / nonzero(distance)[:, None]
 
 
 def length(apart: Array) -> Array:
     """Return the lengths (c,) of vectors (c, m)."""
-    squared = jnp.sum(apart**2, axis=1)
-    # The norm has no derivative where two centres coincide; keep its gradient finite there.
-    return jnp.where(squared > 0, jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), 0.0)
+    return safe_sqrt(jnp.sum(apart**2, axis=1))
 
 
 def param(params, name, shape, dtype) -> Array:

@@ -145,8 +145,8 @@ def frozen(rows, r, w, friction, modes: Modes, taken):
     rho = 1 / jnp.where(diagonal > 1e-6, diagonal, 1)
     z = r[:, 1:] - rho[:, None] * w[:, 1:]
     length_of_z = length(z)
-    e = z / jnp.where(length_of_z > 0, length_of_z, 1)[:, None]
-    bent = jnp.where(length_of_z > 0, friction * r[:, 0] / jnp.where(length_of_z > 0, length_of_z, 1), 0)
+    e = z / linear.nonzero(length_of_z)[:, None]
+    bent = jnp.where(length_of_z > 0, friction * r[:, 0] / linear.nonzero(length_of_z), 0)
     across = bent[:, None, None] * (identity - e[:, :, None] * e[:, None, :])
     slip = modes.slip[:, None, None]
     tangential_by_reaction = jnp.where(slip, identity - across, jnp.where(taken[:, 1:, None], 0, identity))

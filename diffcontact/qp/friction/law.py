@@ -26,7 +26,7 @@ def onto_cone(r, friction):
     """
     P, size = r[:, 0], length(r[:, 1:])
     on_boundary = (P + friction * size) / (1 + friction**2)
-    direction = r[:, 1:] / jnp.where(size > 0, size, 1)[:, None]
+    direction = r[:, 1:] / linear.nonzero(size)[:, None]
     boundary = jnp.concatenate([on_boundary[:, None], (friction * on_boundary)[:, None] * direction], axis=1)
     outside = jnp.where((size <= friction * P)[:, None], r, boundary)
     # Without friction the cone is a half-line, and what is not in front of its end is behind it.
@@ -131,7 +131,7 @@ class Modes:
         bound = friction * normal
         slipping = bound[:, None] * slip_direction(r, w, stride)
         size = length(r[:, 1:])
-        sticking = r[:, 1:] * jnp.where(size > bound, bound / jnp.where(size > 0, size, 1), 1)[:, None]
+        sticking = r[:, 1:] * jnp.where(size > bound, bound / linear.nonzero(size), 1)[:, None]
         return jnp.concatenate([normal[:, None], jnp.where(self.slip[:, None], slipping, sticking)], axis=1)
 
 
@@ -139,4 +139,4 @@ def slip_direction(r, w, stride):
     """Return the direction of friction (c, k), against the slip, of length one or zero."""
     z = r[:, 1:] - stride[:, 1:] * w[:, 1:]
     size = length(z)
-    return z / jnp.where(size > 0, size, 1)[:, None]
+    return z / linear.nonzero(size)[:, None]

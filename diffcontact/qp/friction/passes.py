@@ -35,7 +35,7 @@ def solve_contact(W, q, friction, iterations):
         [2.0, -1.0]
     """
     tiny = jnp.finfo(q.dtype).eps ** (2 / 3)
-    normal = jnp.where(W[0, 0] > 0, W[0, 0], 1)
+    normal = linear.nonzero(W[0, 0])
     coupling = W[1:, 0] / normal
     # A direction along which nothing moves takes what keeps the equation regular.
     s = jnp.maximum(jnp.diagonal(W)[1:] - coupling * W[1:, 0], tiny)
@@ -51,7 +51,7 @@ def solve_contact(W, q, friction, iterations):
         P, B = reaction(x)
         slope = -g / (1 + (s - mean) * x) ** 2
         size = length(B)
-        outwards = jnp.where(size > 0, B @ slope / jnp.where(size > 0, size, 1), length(g))
+        outwards = jnp.where(size > 0, B @ slope / linear.nonzero(size), length(g))
         return size - friction * P, outwards + friction * (W[0, 1:] @ slope) / normal
 
     def halved_or_newton(_, state):
@@ -75,7 +75,7 @@ def solve_contact(W, q, friction, iterations):
     root = lax.fori_loop(0, iterations + 1, halved_or_newton, in_lanes(start, (W, q, friction)))[3]
     P, B = reaction(root)
     P, size = jnp.maximum(P, 0), length(B)
-    B = B * (friction * P / jnp.where(size > 0, size, 1))
+    B = B * (friction * P / linear.nonzero(size))
     r = jnp.concatenate([jnp.where(slips, P, held[0])[None], jnp.where(slips, B, held[1])])
     return jnp.where(q[0] >= 0, 0, r)
 
@@ -103,7 +103,7 @@ def residual(contacts, r):
     left = natural_map(r, contacts.velocities(r), contacts.friction, stride) / stride[:, None]
     noise = contacts.noise + 16 * jnp.finfo(r.dtype).eps * jnp.max(jnp.abs(r))
     largest = jnp.maximum(jnp.max(jnp.abs(left)) - noise, 0)
-    return left, jnp.where(largest > 0, largest / jnp.where(contacts.unit > 0, contacts.unit, 1), 0)
+    return left, jnp.where(largest > 0, largest / linear.nonzero(contacts.unit), 0)
 
 
 def improve(contacts, r, running):

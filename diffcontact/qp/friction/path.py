@@ -73,7 +73,7 @@ def follow(contacts, attempt, running):
     """
     shape, dtype = contacts.q.shape, contacts.q.dtype
     n = contacts.q.size
-    unit = jnp.where(contacts.unit > 0, contacts.unit, 1)
+    unit = linear.nonzero(contacts.unit)
     q = contacts.q / unit
     number = jnp.arange(shape[0])
     pull = 1 + 0.6 * jnp.sin(attempt * (2.3 * number + 1.7))

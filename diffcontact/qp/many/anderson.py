@@ -28,7 +28,7 @@ from jax import lax
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_any, where_wanted
 from diffcontact.qp.friction.law import length, natural_map, onto_cone
-from diffcontact.qp.many.vectors import largest, nonzero
+from diffcontact.qp.many.vectors import largest
 from diffcontact.qp.rows import NONE, BodyRows, both
 
 
@@ -170,7 +170,7 @@ class ManyContacts:
             return onto_cone(r.T, self.friction).T
         normal, tangential = jnp.maximum(r[0], 0), r[1:]
         size, bound = length(tangential.T), self.friction * normal
-        shorter = jnp.where(size > bound, bound / nonzero(size), 1)
+        shorter = jnp.where(size > bound, bound / linear.nonzero(size), 1)
         return jnp.concatenate([normal[None], tangential * shorter[None]])
 
     def opening(self, w):
@@ -248,7 +248,7 @@ class ManyContacts:
         along, across = r - state.r, w - state.w
         drifts = ~failed & (state.number % DRIFT == DRIFT - 1)
         r, w = where_any(drifts, lambda: self.further(state, r, w, drifts), lambda: (r, w))
-        steepness = jnp.sqrt(jnp.sum(across * across) / nonzero(jnp.sum(along * along)))
+        steepness = jnp.sqrt(jnp.sum(across * across) / linear.nonzero(jnp.sum(along * along)))
         steeper = steepness > 1.05 * state.steepest
         after = self.stepped(
             replace(

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact.numerics.batching import where_wanted
+from diffcontact.numerics.linear import nonzero
 from diffcontact.qp.many.vectors import largest, sums
 from diffcontact.qp.rows import NONE, BodyRows
 
@@ -250,7 +251,7 @@ class _Shifted:
         direction = state.change - jnp.maximum(state.change - GRADIENT_STEP * state.values, self.floor)
         moved = self.rows.motion(direction)
         curvature, across = self.rows.square(moved), jnp.sum(state.values * direction)
-        length = jnp.minimum(across / jnp.where(curvature > 0, curvature, 1), 1)
+        length = jnp.minimum(across / nonzero(curvature), 1)
         d, motion = jnp.maximum(state.change - length * direction, self.floor), state.motion - length * moved
         return replace(state, change=d, values=self.values(d, motion), motion=motion)
 
@@ -267,7 +268,7 @@ class _Shifted:
         size = square + 2 * ratio * across + ratio**2 * state.size
         moved = self.rows.motion(direction)
         curvature = self.rows.square(moved) + self.soft * size
-        length = (square + ratio * across) / jnp.where(curvature > 0, curvature, 1)
+        length = (square + ratio * across) / nonzero(curvature)
         ahead = state.change - length * direction
         cut = jnp.any(ahead < self.floor)
 

@@ -10,9 +10,10 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from diffcontact.arguments import require_shapes
+from diffcontact.numerics.linear import nonzero
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp.many.anderson import ITERATIONS, ManyContacts, UnitContacts
-from diffcontact.qp.many.vectors import nonzero, solved_among, stated_tolerance
+from diffcontact.qp.many.vectors import solved_among, stated_tolerance
 from diffcontact.qp.reaction import Reaction
 from diffcontact.qp.rows import BodyRows, inverse_length, magnitudes, product, squares, switched, transposed_product
 from diffcontact.status import Status

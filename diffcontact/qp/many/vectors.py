@@ -24,10 +24,6 @@ def largest(values):
     return lax.reduce(values, start, lambda a, b: jnp.where(b > a, b, a), dimensions)
 
 
-def nonzero(x):
-    return jnp.where(x > 0, x, 1)
-
-
 def stated_tolerance(tolerance, dtype):
     """Return the tolerance of a residual; None: 1e-6 in double precision, 64 eps in single."""
     if tolerance is None:
