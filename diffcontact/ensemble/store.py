@@ -34,7 +34,7 @@ from diffcontact.host.files import (
 )
 
 _ANEW = "expected a whole file, or a name that is not taken"
-# So many differences from another ensemble are told.
+# Number of differences from another ensemble that an error tells.
 _TOLD = 3
 
 

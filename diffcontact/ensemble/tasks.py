@@ -30,9 +30,9 @@ from diffcontact.qp import kernel
 
 # Tasks under way at a time: for each worker, so that none waits for the caller, and where their number is not known.
 _EACH, _UNKNOWN = 2, 16
-# What jax computes by, as it is called in `jax` and, with jax_ before it, in `jax.config`.
+# Settings of the computation, by their names in `jax` and, after jax_, in `jax.config`.
 _SETTINGS = ("enable_x64", "default_matmul_precision", "default_prng_impl", "threefry_partitionable")
-# Of threads that want the same, one makes it for all: an `lru_cache` alone lets two of them make it at once.
+# One thread makes a function for all threads: an `lru_cache` alone lets two threads make it at once.
 _MAKING = Lock()
 
 

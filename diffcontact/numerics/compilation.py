@@ -45,7 +45,7 @@ MOST = 64
 _MANY, _TOO_MANY, _FULL = 0.5, 0.75, 0.9
 # Where programs outlive the process, else None: `commands.cache.stored`, which the command line puts here.
 stored: Callable[[Any, Callable, tuple], Callable[[dict[str, Any] | None], Callable] | None] | None = None
-# What a program is traced by besides the arguments and JAX's own settings.
+# The variable that a trace depends on besides the arguments and JAX's own settings.
 _VARIABLE = "DIFFCONTACT_KERNEL"
 # The state of JAX where nothing is traced.
 _OUTSIDE = get_opaque_trace_state()

@@ -1,4 +1,4 @@
-"""Which functions and systems are interchangeable: a program compiled for one then serves for the other.
+"""Key functions and systems that are interchangeable: a program compiled for one serves for the other.
 
 A notebook's cell or a loop makes its functions anew each time. Two of them are interchangeable where their code is the
 same and everything that the code refers to is: constants, numbers, arrays, and functions of which the same holds. What

@@ -14,13 +14,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import ArrayLike
 
 from diffcontact.numerics.batching import custom_jvp_all_orders
 from diffcontact.numerics.devices import side_by_side
 
-# Triangles of so many rows are written out. In a batch LAPACK takes four to eight times as long for each.
+# Rows up to which a triangle is written out. In a batch LAPACK takes four to eight times as long for each triangle.
 _WRITTEN_OUT = 3
-# A batch in so many parts is written out, too: a loop takes each part out of it, and puts it back.
+# Parts up to which a batch is written out, too: a loop would copy each part out of the batch and back.
 _PARTS = 4
 
 
@@ -228,9 +229,9 @@ def _substitution(kind, transposed):
     return called
 
 
-def nonzero(x: Array) -> Array:
+def nonzero(x: ArrayLike) -> Array:
     """Return x where it is positive, else 1: a divisor."""
-    return jnp.where(x > 0, x, 1)
+    return jnp.where(jnp.asarray(x) > 0, x, 1)
 
 
 def safe_sqrt(square: Array) -> Array:

@@ -35,7 +35,7 @@ _LARGEST = 16_384
 _MOST = 8_000
 # Factors of more rows are LAPACK's.
 _ROWS = 64
-# What XLA's emitter of such kernels has been seen to hold. It stops at some others, and at what needs the runtime.
+# Operations that XLA's emitter of such kernels has held. It stops at some others, and at those of the runtime.
 _HELD = frozenset(
     """
     abs add and atan2 bitcast_convert broadcast_in_dim case cbrt ceil clamp compare concatenate constant convert cosine
@@ -165,7 +165,7 @@ def _lowered_on_cpu(context, *args, jaxpr, consts):
     if not xla_version.startswith(_TRIED) or _count(jaxpr) > _MOST or not _is_small(jaxpr):
         return _lowered(context, *args, jaxpr=jaxpr, consts=consts)
 
-    # XLA stops at an argument that is not used, and takes those that are constant to where they are used: none is here.
+    # XLA stops at an unused argument, and moves constant arguments to their use: here is neither.
     def kernel(*numbers):
         used = sum((x.ravel()[0].astype(jnp.float32) for x in numbers), jnp.zeros((), jnp.float32))
         rest = iter(numbers)

@@ -38,19 +38,19 @@ from diffcontact.status import Status
 # Every round of candidates increases the dual objective, so that they end; many mean that rounding decides.
 ROUNDS = 40
 
-# A solution may miss the conditions of optimality by so many times the rounding that is expected. Dependent rows miss
-# them by twice that at most. Rows at a small angle that count as dependent miss them by more, and that, over the angle,
-# is the error of u: with a hundred times it was half of u.
+# Expected roundings by which a solution may miss the conditions of optimality. Dependent rows miss them by twice the
+# rounding at most. Rows at a small angle that count as dependent miss them by more; the miss over the angle is the
+# error of u: with a hundred roundings it was half of u.
 RIGHT = 8
 
-# From so many times on rows contradict each other, and the least violation is found to so many.
+# Roundings from which rows contradict each other, and to which the least violation is found.
 EXPLAINED = 100
 
 # Relaxed rows have the weight eps ** SOFTNESS on the dual's diagonal.
 SOFTNESS = 1 / 4
 
-# What multipliers that prove a contradiction may leave of G^T y, as a share of its terms. Masses from 1e-6 to 1e6 spoil
-# four of a hundred problems that have a solution: with this share none of them is called contradictory.
+# Share of the terms of G^T y that multipliers may leave where they prove a contradiction. Masses from 1e-6 to 1e6
+# spoil four of a hundred problems that have a solution: with this share no such problem is called contradictory.
 LEFT_OVER = 1 / 32
 
 # The verdict on a row whose value is not finite, beyond every status.

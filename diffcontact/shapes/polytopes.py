@@ -14,8 +14,16 @@ from scipy.spatial import ConvexHull, QhullError
 from diffcontact.shapes.shape import Nearest, Shape, Spots, away, known, lengths, numbers
 
 
+class _Polytope(Shape):
+    vertices: Any
+
+    def spots(self, dimension: int) -> Spots:
+        del dimension
+        return Spots(numbers(self.vertices), None)
+
+
 @dataclass(frozen=True, init=False)
-class Box(Shape):
+class Box(_Polytope):
     """A rectangle in a plane, a cuboid in space, with its centre of mass in the middle.
 
     Args:
@@ -54,18 +62,16 @@ class Box(Shape):
     @property
     def vertices(self) -> Any:
         """(2^m, m) its vertices [m]."""
-        signs = 2 * np.indices((2,) * len(self.sides)).reshape(len(self.sides), -1).T - 1
-        return signs * self.halves[None]
+        return self._signs * self.halves[None]
 
     @property
     def faces(self) -> tuple[tuple[int, ...], ...]:
         """The numbers of the vertices of each face, in order around it; of the rectangle, one."""
-        corners = 2 * np.indices((2,) * len(self.sides)).reshape(len(self.sides), -1).T - 1
-        return ((0, 1, 3, 2),) if len(self.sides) == 2 else Polyhedron(corners).faces
+        return ((0, 1, 3, 2),) if len(self.sides) == 2 else Polyhedron(self._signs).faces
 
-    def spots(self, dimension: int) -> Spots:
-        del dimension
-        return Spots(self.vertices, None)
+    @property
+    def _signs(self) -> np.ndarray:
+        return 2 * np.indices((2,) * len(self.sides)).reshape(len(self.sides), -1).T - 1
 
     def inertia(self, dimension: int) -> Any:
         squares = numbers(self.sides) ** 2
@@ -88,7 +94,7 @@ class Box(Shape):
 
 
 @dataclass(frozen=True, init=False)
-class Polygon(Shape):
+class Polygon(_Polytope):
     """A body in a plane, by its vertices.
 
     Args:
@@ -142,10 +148,6 @@ class Polygon(Shape):
         """The same polygon, moved so that its centre of mass is the origin where it is homogeneous."""
         return Polygon(self.edges[0] - self.centroid[None])
 
-    def spots(self, dimension: int) -> Spots:
-        del dimension
-        return Spots(numbers(self.vertices), None)
-
     def inertia(self, dimension: int) -> Any:
         del dimension
         here, after = self.edges
@@ -171,7 +173,7 @@ class Polygon(Shape):
 
 
 @dataclass(frozen=True, init=False)
-class Polyhedron(Shape):
+class Polyhedron(_Polytope):
     """A body in space, by its vertices.
 
     Args:
@@ -244,10 +246,6 @@ class Polyhedron(Shape):
     def centred(self) -> Polyhedron:
         """The same polyhedron, moved so that its centre of mass is the origin where it is homogeneous."""
         return Polyhedron(np.asarray(self.vertices) - self.centroid)
-
-    def spots(self, dimension: int) -> Spots:
-        del dimension
-        return Spots(numbers(self.vertices), None)
 
     def inertia(self, dimension: int) -> Any:
         del dimension

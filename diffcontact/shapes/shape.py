@@ -59,11 +59,11 @@ class Shape:
     meets_balls: ClassVar[bool] = False
 
     def spots(self, dimension: int) -> Spots:
-        """What it touches planes with, in a space of so many dimensions."""
+        """Return the spots with which it touches planes, in a space of this dimension."""
         raise NotImplementedError
 
     def inertia(self, dimension: int) -> Any:
-        """Inertia of the homogeneous body of mass 1 about its centre of mass [m^2].
+        """Return the inertia of the homogeneous body of mass 1 about its centre of mass [m^2].
 
         In a plane (). In space () where all directions are alike, (3,) principal moments, or (3, 3).
 
@@ -73,19 +73,19 @@ class Shape:
         raise NotImplementedError
 
     def sound(self) -> Any:
-        """() whether its lengths make sense; of numbers that was looked at when it was made."""
+        """Tell whether its lengths make sense, (); numbers were checked when it was made."""
         return True
 
     def sound_beside_balls(self) -> Any:
-        """() whether `nearest` says all that a ball can meet."""
+        """Tell whether a ball meets no other point than `nearest`, ()."""
         return True
 
     def nearest(self, point: Array) -> Nearest:
-        """The point of its surface that is nearest to this one (m,), where it `meets_balls`."""
+        """Return the point of its surface nearest to a point (m,), where it `meets_balls`."""
         raise NotImplementedError
 
     def fits(self, dimension: int) -> bool:
-        """Whether it is a shape of a space of so many dimensions."""
+        """Tell whether it is a shape of a space of this dimension."""
         return dimension in self.dimensions
 
 

@@ -20,8 +20,8 @@ from diffcontact.systems.spin import moments_of_inertia, resisting, rubbing
 from diffcontact.systems.surfaces import Balls, Surfaces
 from diffcontact.systems.surroundings import numbered, param, require_callable
 
-# Up to so many balls the gradients of the gaps are dense: with sparse ones a step of ten balls takes four fifths of the
-# time, and one of a single ball a third more.
+# Number of balls up to which the gradients of the gaps are dense. Sparse gradients take four fifths of the time of a
+# step of ten balls, and a third more of a step of one ball.
 DENSE_GRADIENTS_UP_TO = 3
 
 

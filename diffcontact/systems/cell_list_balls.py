@@ -21,10 +21,10 @@ from diffcontact.systems.spin import rubbing
 from diffcontact.systems.surfaces import Balls
 from diffcontact.systems.surroundings import unit
 
-# Up to so many balls all pairs are looked at: 50 balls take 21 us that way and 51 us by cells, 200 take 57 and 86 us,
-# and 400 take 259 and 152 us.
+# Number of balls up to which all pairs are looked at: 50 balls take 21 us by pairs and 51 us by cells, 200 take 57 and
+# 86 us, and 400 take 259 and 152 us.
 ALL_PAIRS_UP_TO = 200
-# What the contacts of a list lack.
+# Functions that the contacts of a list lack.
 _REFUSED = ("adhesion", "rolling", "joint_slip")
 
 

@@ -30,7 +30,7 @@ from diffcontact.systems.surfaces import Surfaces
 
 
 def balls(surfaces: Surfaces) -> Drawing:
-    """Balls as large as they are, fixed balls, the sides of the box and the planes; up is against gravity."""
+    """Draw balls, fixed balls, the sides of the box and the planes; up is against gravity."""
     count, dimension = surfaces.count, surfaces.dimension
 
     def shapes(t, q, params):
@@ -54,7 +54,7 @@ def balls(surfaces: Surfaces) -> Drawing:
 
 
 def bodies(solids: Solids) -> Drawing:
-    """Bodies by their shapes, fixed balls and planes; up is against gravity."""
+    """Draw bodies by their shapes, fixed balls and planes; up is against gravity."""
     dimension = solids.dimension
 
     def shapes(t, q, params):
@@ -113,7 +113,7 @@ def _described(dimension: int, spin: bool, count: Callable, what: str):
 
 @lru_cache(maxsize=1)
 def bouncing_ball() -> Drawing:
-    """A point above its floor, y downwards."""
+    """Draw a point above its floor, y downwards."""
 
     def shapes(t, q, params):
         return Ball(q[:1]), Wall(jnp.array([-1.0]), -(params["floor"] + params["floor_drift"] * t))
@@ -123,7 +123,7 @@ def bouncing_ball() -> Drawing:
 
 @lru_cache(maxsize=1)
 def carts() -> Drawing:
-    """Two riders, each as wide as their markers are apart while they touch."""
+    """Draw two riders, each as wide as their markers are apart at a touch."""
 
     def shapes(t, q, params):
         del t
@@ -136,7 +136,7 @@ def carts() -> Drawing:
 
 @lru_cache(maxsize=32)
 def particle_line(count: int) -> Drawing:
-    """Particles on parallel wires, with their springs where there are any and the places where these are at rest."""
+    """Draw particles on parallel wires, with any springs and the places of their rest."""
 
     def shapes(t, q, params):
         del t
@@ -187,7 +187,7 @@ def track(bend: float, reach: float) -> Drawing:
 
 @lru_cache(maxsize=1)
 def pendulum() -> Drawing:
-    """A point on a rod of length one."""
+    """Draw a point on a rod of length one."""
 
     def shapes(t, q, params):
         del t

@@ -127,11 +127,7 @@ LAWS = {
 
 
 def named(name: str, caller: str) -> Law:
-    """The law by this name, that the caller was given.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Return the law that the caller was given by name, or raise a ValueError."""
     if name not in LAWS:
         raise ValueError(f"{caller}(restitution={name!r}): no such law; {did_you_mean(str(name), LAWS)}")
     return LAWS[name]
@@ -142,7 +138,7 @@ def _of_params(name: str, params: Any) -> Any:
 
 
 def built(law: str, coefficient: Callable[[str, Any], Any]) -> Callable[..., Any]:
-    """What `restitution` returns, made anew: for coefficients that close over traced values."""
+    """Make the function of `restitution` anew, for coefficients that close over traced values."""
     found = named(law, "laws.restitution")
     choices = {one.name for one in found.coefficients if one.choice}
     if not found.coefficients:
@@ -204,7 +200,7 @@ def friction(law: str = "constant", coefficient: Callable[[str, Any], Any] = _of
 
 
 def built_friction(law: str, coefficient: Callable[[str, Any], Any]) -> Callable[..., Any]:
-    """What `friction` returns, made anew: for coefficients that close over traced values."""
+    """Make the function of `friction` anew, for coefficients that close over traced values."""
     if law == "constant":
         return lambda params: coefficient("friction", params)
 
@@ -218,7 +214,7 @@ def built_friction(law: str, coefficient: Callable[[str, Any], Any]) -> Callable
 
 
 def of_impact(impact_law: str, coefficient: Callable[[str, Any], Any] = _of_params) -> dict[str, Any]:
-    """What a `System` is given for an impact law by name: the name and the law's coefficient; arguments as above.
+    """Return the arguments of `System` for an impact law: its name and its coefficient.
 
     Example:
         >>> sorted(of_impact("compliant")), of_impact("poisson")
@@ -229,15 +225,11 @@ def of_impact(impact_law: str, coefficient: Callable[[str, Any], Any] = _of_para
 
 
 def besides_friction(law: str) -> list[str]:
-    """The names of the parameters that a law of friction has besides `friction`."""
+    """Name the parameters that a law of friction has besides `friction`."""
     return [one.name for one in FRICTION_LAWS[law]]
 
 
 def require_friction(name: str, caller: str) -> None:
-    """Refuse what is no law of friction.
-
-    Raises:
-        ValueError: there is none by this name.
-    """
+    """Refuse an unknown law of friction by a ValueError."""
     if name not in FRICTION_LAWS:
         raise ValueError(f"{caller}(friction={name!r}): no such law; {did_you_mean(str(name), FRICTION_LAWS)}")

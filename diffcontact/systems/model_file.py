@@ -16,7 +16,7 @@ from diffcontact.systems.equality import Equalities, coordinates
 from diffcontact.systems.geoms import Geom
 from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Place, Tree
 
-# What a file may have that is not supported, and what `ignore` leaves out of it.
+# Unsupported parts of a file, which `ignore` leaves out.
 WAIVED = {
     "equality": "constraints of equality of tendons along sites and of deformable bodies",
     "tendon": "limits, dry friction and inertia of tendons, and forces of those along sites",
@@ -34,9 +34,9 @@ WAIVED = {
     "flag": "flags that change the physics",
 }
 
-# Forces of a tendon that are not supported; one without forces is there for sensors.
+# Unsupported forces of a tendon; a tendon without forces is there for sensors.
 _TENDONS = ("stiffnesspoly", "dampingpoly", "limited", "frictionloss", "armature")
-# As many of a kind are named that is refused.
+# Number of refused parts that an error names, of each kind.
 _NAMED = 8
 
 

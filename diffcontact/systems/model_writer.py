@@ -29,7 +29,7 @@ _STEPS = (20, 40, 80)
 _IMPEDANCE = 0.99
 # Bounces that begin at different times within a step; halvings of the range of z.
 _PHASES, _HALVINGS = 8, 20
-# As many pairs are named that MuJoCo does not bounce as asked.
+# Number of wrongly bouncing pairs that an error names.
 _NAMED = 4
 
 # Parameters and the arrays of MuJoCo's model that they are written to.

@@ -123,7 +123,7 @@ def _(system: CellListBalls, params, t, q0, u0):
     ]
 
 
-# What `qp.project_many` leaves of overlaps, in radii: 1e-6 of the velocity at which a step would close gaps too far.
+# Overlaps that `qp.project_many` leaves, in radii: 1e-6 of the velocity at which a step would close gaps too far.
 _LEFT = 1e-6
 
 

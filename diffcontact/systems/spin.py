@@ -23,14 +23,14 @@ from diffcontact.systems import poses
 from diffcontact.systems.surfaces import Surfaces
 from diffcontact.systems.surroundings import param
 
-# No field of frames is smooth on the whole sphere. That of pairs of balls is, but for one direction, opposite to this
-# one, which no geometry prefers: not along an axis, nor level like that between balls on a table.
+# No field of frames is smooth on the whole sphere. The frames of pairs of balls are smooth but in one direction, which
+# is opposite to this one. No geometry prefers it: it is not along an axis, nor level like between balls on a table.
 _POLE = np.array([1.0, np.sqrt(2.0), np.pi]) / np.sqrt(3.0 + np.pi**2)
 _UP = np.array([0.0, 0.0, 1.0])
 
 
 def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
-    """Return what a `System` of balls that spin has besides, by name.
+    """Return the further functions of a `System` of balls that spin, by name.
 
     Args:
         facing: (t, q, params) -> first, second (c,), direction (c, m), the contacts as in `tangent_rows`.
@@ -47,7 +47,7 @@ def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict
 
 
 def resisting(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
-    """Return what a `System` of balls resisting rolling has besides; arguments as of `rubbing`."""
+    """Return the further functions of balls that resist rolling; arguments as of `rubbing`."""
     names = ("rolling_friction",) if surfaces.dimension == 2 else ("rolling_friction", "pivoting_friction")
 
     def resistance(params):
@@ -209,5 +209,5 @@ def of_unit_length(q: Array) -> Array:
     return jnp.concatenate([each[:, :3], quaternion / nonzero(length)], axis=1).ravel()
 
 
-# What a `System` of bodies in space has besides, by name.
+# Further functions of a `System` of bodies in space, by name.
 SPACE: dict[str, Any] = {"rate": turning, "normalise": of_unit_length, "advance": turned, "dexpinv": dexpinv}

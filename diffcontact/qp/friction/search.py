@@ -71,10 +71,10 @@ def _together(contacts):
 FRACTIONS = (1.0, 0.5, 0.25, 0.125)
 # Newton's steps: one where slips have known directions, more where these depend on the reactions.
 STEPS = 5
-# Reactions that are so many times the way they lead together cancel in it: what held rows are then missed by is many
-# times as much in the way.
+# Reactions cancel if they are this many times as long as the way that they lead together: the way then multiplies
+# the miss of held rows.
 CANCELS = 8
-# A load of so many roundings of the largest reaction is none.
+# Roundings of the largest reaction below which a load is zero.
 IDLE = 4
 
 

@@ -67,7 +67,7 @@ def _past(_, pointer, count):
     return pointer(pointer, types.int64), generate
 
 
-# The pointer, a first argument, to what comes so many numbers later, a second one.
+# Of a pointer and a number: the pointer to this number of entries later.
 past: Any = _past
 
 
@@ -154,7 +154,7 @@ def extent(buffer, axis):
 
 @compiled
 def lanes(buffer, axes):
-    """Count the problems in a buffer of so many axes each; a shared one counts once."""
+    """Count the problems, of `axes` axes each, in a buffer; a shared one counts once."""
     total = 1
     dimensions = words(buffer[5])
     for axis in range(buffer[4] - axes):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from diffcontact.qp.working_set import candidate_count
 
-# So many rows of the inverse Cholesky factor are multiplied by together.
+# Rows of the inverse Cholesky factor that are multiplied by together.
 BLOCK = 4
-# A problem that takes no more bytes is solved on the stack. XLA runs a loop as a graph of tasks where something in it
+# Bytes up to which a problem is solved on the stack. XLA runs a loop as a graph of tasks where something in it
 # touches more than 512 bytes, and as a sequence where nothing does: a step of a ball at rest takes 24 us in the one and
 # 8 in the other.
 STACK = 8192
-# How many results each call has, the memory included: they tell the kernel which problem it is.
+# Numbers of results of each call, the memory included: they tell the kernel which problem to solve.
 WORKING_SET_RESULTS, SOLVE_RESULTS = 6, 3
 
 

@@ -32,17 +32,10 @@ from diffcontact.host.files import cache_folder, write_atomically
 from diffcontact.host.progress import stage
 
 KERNEL = Path(__file__).parent
-# The kernel's modules, and those that it takes numbers from.
+# The kernel's modules, and the modules from which it takes numbers.
 SOURCES = [
     *sorted(KERNEL.glob("*.py")),
-    *(
-        KERNEL.parents[1] / name
-        for name in (
-            "status.py",
-            "qp/rows.py",
-            "qp/working_set.py",
-        )
-    ),
+    *(KERNEL.parents[1] / name for name in ("status.py", "qp/rows.py", "qp/working_set.py")),
 ]
 
 DIGEST_SIZE = hashlib.sha256().digest_size
@@ -164,7 +157,7 @@ def keep(handler: str, code: bytes) -> bytes:
     return code
 
 
-# The names by which XLA knows the handlers, None of those that could not be compiled.
+# XLA's names of the handlers, None for a handler that could not be compiled.
 _targets: dict[str, str | None] = {}
 _one_at_a_time = threading.Lock()
 

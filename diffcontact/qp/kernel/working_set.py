@@ -15,7 +15,7 @@ from diffcontact.status import Status
 SHARE, SINGLE_SHARE = EPS ** (1 / 3), float(np.finfo(np.float32).eps) ** (1 / 3)
 
 OK, INFEASIBLE, ILL_CONDITIONED = int(Status.OK), int(Status.INFEASIBLE), int(Status.ILL_CONDITIONED)
-# Up to so many rows all are candidates. Choosing among 12 rows takes 2 % longer than that, among 24 rows 5 % less, and
+# Number of rows up to which all are candidates. To choose among 12 rows takes 2 % longer, among 24 rows 5 % less, and
 # among 32 rows 9 % less.
 ALL_CANDIDATES_UP_TO = 16
 

@@ -83,16 +83,16 @@ class UnitContacts:
 ITERATIONS = 10000
 # Steps that are remembered. Heaps take as many iterations with seven as with ten, and a tenth more with five.
 MEMORY = 7
-# The length of a step times the largest eigenvalue of W that was met; those above 2 would not converge.
+# The length of a step times the largest eigenvalue of W that was met; above 2 steps would not converge.
 STRIDE = 1.8
-# What that eigenvalue is taken for at first; larger ones are met on the way. Heaps take a tenth fewer iterations than
-# with 4.5, and some of them several times as many with 2.5.
+# The first guess of this eigenvalue; larger ones are met on the way. Heaps take a tenth fewer iterations than with
+# 4.5, and some heaps several times as many with 2.5.
 STEEPEST = 3.0
-# Accelerated steps have failed that are this much longer than the shortest one, or not half as long after so many.
+# Accelerated steps fail if one is LONGER times the shortest, or if WINDOW of them do not halve the shortest.
 LONGER, WINDOW = 2.0, 20
-# How many steps are then made as they are; twice as many each time.
+# Number of plain steps after a failure; it doubles each time.
 FIRST_PLAIN = 40
-# After so many iterations a step is made longer if it may be; what remains may grow by so much.
+# Iterations after which a longer step is tried, and the growth of the residual that it may cause.
 DRIFT, GROWTH = 10, 1.3
 # No step is made longer than this.
 LONGEST = 2.0**20

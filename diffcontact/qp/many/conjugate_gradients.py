@@ -87,8 +87,8 @@ CONJUGATE_STEPS = 4
 # The length of a step against the gradient, which an exact line search shortens. The dual's largest eigenvalue is 1
 # for one row and 2 for a pair of equal ones.
 GRADIENT_STEP = 0.5
-# The values are computed anew in the caller's precision once the residual in single precision has come down by this
-# factor, or after so many steps.
+# The values are computed anew in the caller's precision once the residual in single precision has come down by the
+# factor, or after the number of steps.
 SINGLE_REDUCTION, SINGLE_STEPS = 1e-4, 1000
 
 

@@ -18,9 +18,9 @@ from diffcontact.qp.reaction import Reaction
 from diffcontact.qp.rows import BodyRows, inverse_length, magnitudes, product, squares, switched, transposed_product
 from diffcontact.status import Status
 
-# The sizes that the contacts which may push are brought together in, in parts of all: of a settled heap a sixth may.
+# Sizes in which contacts that may push are brought together, as shares of all: in a settled heap a sixth may push.
 SIZES = 11 / 64, 12 / 64, 16 / 64, 24 / 64
-# Up to so many contacts those that cannot push are worked on too.
+# Number of contacts up to which contacts that cannot push are worked on, too.
 BROUGHT_TOGETHER_ABOVE = 256
 # A contact may push if it does, or closes, or opens more slowly than this share of the fastest approach. Heaps take a
 # sixth more iterations with 0.05, and as many with 0.15 among more contacts.
@@ -28,10 +28,10 @@ SLOWLY = 0.07
 # Reactions as large as these, in the unit of the largest violation, are no sign of a contradiction in any precision: a
 # sphere under a thousand others has them. Single precision may hide violations of 1e-4 of the largest behind them.
 LARGEST = 1e3
-# Those that may push are worked on until the residual is this share of what it was; then all are looked at again.
+# Contacts that may push are worked on until the residual has come down to this share; then all are looked at again.
 EACH_ROUND = 0.02
-# Single precision, in which a step takes half the time, brings the residual down to this share of what it was, or to
-# this many roundings of the reactions, in so many steps; the rest is left to double precision.
+# Single precision, in which a step takes half the time, brings the residual down to this share, or to this number of
+# roundings of the reactions, within this number of steps; the rest is left to double precision.
 SINGLE_REDUCTION, SINGLE_ROUNDINGS, SINGLE_STEPS = 1e-6, 64, 500
 
 

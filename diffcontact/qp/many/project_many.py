@@ -38,14 +38,14 @@ from diffcontact.qp.rows import (
 )
 from diffcontact.status import Status
 
-# The sizes that the rows which are on are brought together in, in sixteenths of all rows. Of a crowd's rows, balls that
-# fall have few on, a heap has about half, and one that is just packing up a little more.
+# Sizes in which rows that are on are brought together, in sixteenths of all rows. Of a crowd's rows falling balls have
+# few on, a heap has about half on, and a heap that is just packing up has a little more on.
 SIXTEENTHS = 6, 8, 11
-# Up to so many rows those that are off are worked on too. Bringing 99 rows together makes a step of a heap with half of
-# its rows on 44 % slower, 224 rows 4 % slower, and 720 rows 9 % faster.
+# Number of rows up to which rows that are off are worked on, too. Bringing 99 rows together makes a step of a heap with
+# half of its rows on 44 % slower, 224 rows 4 % slower, and 720 rows 9 % faster.
 BROUGHT_TOGETHER_ABOVE = 256
-# Up to so many rows the iterations run in double precision. Single precision takes 3 % of the time off 425 rows and 12
-# to 37 % off 960 to 7 300 rows, and costs the compilation of a second loop.
+# Number of rows up to which the iterations run in double precision. Single precision takes 3 % of the time off 425
+# rows and 12 to 37 % off 960 to 7 300 rows, and costs the compilation of a second loop.
 SINGLE_PRECISION_ABOVE = 2048
 
 
