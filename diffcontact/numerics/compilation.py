@@ -51,19 +51,6 @@ _VARIABLE = "DIFFCONTACT_KERNEL"
 _OUTSIDE = get_opaque_trace_state()
 
 
-def jit_fast_compile(
-    function: Callable, work: Callable[..., int] | None = None, static: Sequence[str] = ()
-) -> _QuickJit:
-    """Compile a function quickly where a call waits for it, with full products.
-
-    Args:
-        work: (arguments) -> int, the number of steps times the work of one, in units of some nanoseconds. Code with
-            little work is not optimised; None: the code is always optimised.
-        static: names of arguments that are code: systems, functions, sizes. Interchangeable ones share a program.
-    """
-    return _QuickJit(full_precision_matmul(function), work, tuple(static))
-
-
 def clear_caches() -> None:
     """Forget all compiled programs, those of `jax.jit` too, and give their memory back.
 
@@ -137,11 +124,17 @@ def _mapped() -> float:
         return 0.0
 
 
-class _QuickJit:
-    """Find the programs of a function by its code."""
+class jit_fast_compile:  # noqa: N801 - named like jax.jit
+    """Compile a function quickly where a call waits for it, with full products; its code finds its programs.
 
-    def __init__(self, function: Callable, work: Callable[..., int] | None, static: tuple[str, ...]):
-        self.function, self.work, self.static = function, work, static
+    Args:
+        work: (arguments) -> int, the number of steps times the work of one, in units of some nanoseconds. Code with
+            little work is not optimised; None: the code is always optimised.
+        static: names of arguments that are code: systems, functions, sizes. Interchangeable ones share a program.
+    """
+
+    def __init__(self, function: Callable, work: Callable[..., int] | None = None, static: Sequence[str] = ()):
+        self.function, self.work, self.static = full_precision_matmul(function), work, static
         self.signature = inspect.signature(function)
         update_wrapper(self, function)
 

@@ -87,6 +87,7 @@ _kernel.multiple_results = True
 
 
 def _bind(closed: ClosedJaxpr, *args):
+    # Constants are arguments like all else: they may have lanes, or tangents.
     return _kernel.bind(*closed.consts, *args, jaxpr=closed.jaxpr, consts=len(closed.consts))
 
 

@@ -19,7 +19,7 @@ from diffcontact.status import Status
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class BoxSolution:
-    """The minimiser of a box-constrained quadratic program.
+    """Hold the minimiser of a box-constrained quadratic program.
 
     Args:
         x: (n,) within the bounds, exactly on those that are active.

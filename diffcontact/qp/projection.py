@@ -94,7 +94,7 @@ def project(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike
 
 @full_precision_matmul
 def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, active: ArrayLike) -> Reaction:
-    """The point nearest to v, in the metric of the mass, that satisfies the active rows as equalities.
+    """Find the point nearest to v, in the metric of the mass, that satisfies the active rows as equalities.
 
         argmin_u 1/2 (u-v)^T M (u-v)    subject to    G_i u + b_i = 0  where active_i
 

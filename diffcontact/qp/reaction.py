@@ -11,7 +11,7 @@ import jax
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Reaction:
-    """A velocity after contact, and the impulses that led to it.
+    """Hold a velocity after contact, and the impulses that led to it.
 
         M (u - v) = N^T normal + S^T tangential
 
@@ -35,12 +35,12 @@ class Reaction:
 
     @property
     def multipliers(self) -> jax.Array:
-        """(c,) with M (u - v) = G^T multipliers: what a projection calls `normal`."""
+        """Return `normal` (c,) under its name in a projection, M (u - v) = G^T multipliers."""
         return self.normal
 
     @property
     def active(self) -> jax.Array:
-        """(c,) bool, the working set: what a projection calls `closed`."""
+        """Return `closed` (c,) bool under its name in a projection, the working set."""
         return self.closed
 
 

@@ -26,7 +26,7 @@ NONE = -1
 @partial(jax.tree_util.register_dataclass, data_fields=["bodies", "normals"], meta_fields=["count"])
 @dataclass(frozen=True)
 class BodyRows:
-    """The rows G (c, d) of contacts between `count` bodies of m components each, d = count * m.
+    """Hold the rows G (c, d) of contacts between `count` bodies of m components each, d = count * m.
 
         (G u)_i = sum_a normals[i, a] . u[bodies[i, a]],     u (count, m), body-major
 

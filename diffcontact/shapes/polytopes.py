@@ -56,17 +56,17 @@ class Box(_Polytope):
 
     @property
     def halves(self) -> Any:
-        """(m,) half of each side [m]."""
+        """Return half of each side (m,) [m]."""
         return numbers(self.sides) / 2
 
     @property
     def vertices(self) -> Any:
-        """(2^m, m) its vertices [m]."""
+        """Return its vertices (2^m, m) [m]."""
         return self._signs * self.halves[None]
 
     @property
     def faces(self) -> tuple[tuple[int, ...], ...]:
-        """The numbers of the vertices of each face, in order around it; of the rectangle, one."""
+        """Return the numbers of the vertices of each face, in order around it; a rectangle is one face."""
         return ((0, 1, 3, 2),) if len(self.sides) == 2 else Polyhedron(self._signs).faces
 
     @property
@@ -122,30 +122,30 @@ class Polygon(_Polytope):
 
     @property
     def edges(self) -> tuple[Any, Any]:
-        """(v, 2), (v, 2) where its edges begin and where they end [m]."""
+        """Return the beginnings and the ends of its edges (v, 2) [m]."""
         here = numbers(self.vertices)
         return here, here[np.arange(1, len(here) + 1) % len(here)]
 
     @property
     def area(self) -> Any:
-        """() its area [m^2], positive where its vertices go round to the left."""
+        """Return its area () [m^2], positive where its vertices go round to the left."""
         return _cross(*self.edges).sum() / 2
 
     @property
     def centroid(self) -> Any:
-        """(2,) the centre of mass of the homogeneous polygon [m]."""
+        """Return the centre of mass (2,) of the homogeneous polygon [m]."""
         here, after = self.edges
         return (_cross(here, after)[:, None] * (here + after)).sum(axis=0) / (6 * self.area)
 
     @property
     def corners(self) -> Any:
-        """(v,) how much each edge turns to the inside at its end [m^2]: by nothing negative where it is convex."""
+        """Return the turn of each edge to the inside at its end (v,) [m^2], nowhere negative if convex."""
         here, after = self.edges
         along = after - here
         return _cross(along, along[np.arange(1, len(along) + 1) % len(along)]) * _sign(self.area)
 
     def centred(self) -> Polygon:
-        """The same polygon, moved so that its centre of mass is the origin where it is homogeneous."""
+        """Move the origin to the centre of mass of the homogeneous polygon."""
         return Polygon(self.edges[0] - self.centroid[None])
 
     def inertia(self, dimension: int) -> Any:
@@ -200,7 +200,7 @@ class Polyhedron(_Polytope):
 
     @cached_property
     def hull(self) -> np.ndarray:
-        """(f, 3) the numbers of the vertices of the triangles of its convex hull, counterclockwise from outside.
+        """Return the vertices (f, 3) of the triangles of its convex hull, by number, counterclockwise from outside.
 
         Raises:
             ValueError: its vertices lie in one plane, or are traced.
@@ -218,7 +218,7 @@ class Polyhedron(_Polytope):
 
     @property
     def faces(self) -> tuple[tuple[int, ...], ...]:
-        """The numbers of the vertices of each face of the hull, in order around it: triangles of one plane are one."""
+        """Return the vertices of each face of the hull, by number, in order: triangles of one plane are one face."""
         points, found = np.asarray(self.vertices), {}
         normals = _normals(points, self.hull)
         for triangle, normal in zip(self.hull, normals, strict=True):
@@ -228,23 +228,23 @@ class Polyhedron(_Polytope):
 
     @property
     def _tetrahedra(self) -> tuple[np.ndarray, np.ndarray]:
-        """(f, 3, 3) the corners of the tetrahedra between the origin and the hull, and their volumes (f,)."""
+        """Return the corners (f, 3, 3) of the tetrahedra from the origin to the hull, and their volumes (f,)."""
         corners = np.asarray(self.vertices)[self.hull]
         return corners, np.linalg.det(corners) / 6
 
     @property
     def volume(self) -> float:
-        """Of its convex hull [m^3]."""
+        """Return the volume of its convex hull [m^3]."""
         return np.sum(self._tetrahedra[1])
 
     @property
     def centroid(self) -> np.ndarray:
-        """(3,) the centre of mass of the homogeneous body [m]."""
+        """Return the centre of mass (3,) of the homogeneous body [m]."""
         corners, volumes = self._tetrahedra
         return volumes @ np.sum(corners, axis=1) / (4 * np.sum(volumes))
 
     def centred(self) -> Polyhedron:
-        """The same polyhedron, moved so that its centre of mass is the origin where it is homogeneous."""
+        """Move the origin to the centre of mass of the homogeneous polyhedron."""
         return Polyhedron(np.asarray(self.vertices) - self.centroid)
 
     def inertia(self, dimension: int) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from diffcontact.numerics.linear import nonzero, safe_sqrt
+from diffcontact.numerics.linear import nonzero
+from diffcontact.systems.surroundings import length
 
 
 def of_the_air(u: Array, dimension: int, params) -> Array:
@@ -26,7 +27,7 @@ def of_the_air(u: Array, dimension: int, params) -> Array:
     Source: A. Stepanek, Am. J. Phys. 56 (1988) 138, of tennis balls: A = 0.981, B = 2.022.
     """
     v, w = u[:, :dimension], u[:, dimension:]
-    speed = _length(v)
+    speed = length(v)[:, None]
     slowed = -_of_each("drag", params, u) * speed * v
     if "damping" in params:
         slowed -= _of_each("damping", params, u) * v
@@ -34,14 +35,9 @@ def of_the_air(u: Array, dimension: int, params) -> Array:
         return slowed
     across = jnp.cross(w, v) if dimension == 3 else w * jnp.stack([-v[:, 1], v[:, 0]], axis=1)
     if "magnus_saturation" in params:
-        whole = speed + _of_each("magnus_saturation", params, u) * _length(w)
+        whole = speed + _of_each("magnus_saturation", params, u) * length(w)[:, None]
         across *= jnp.where(whole > 0, speed / nonzero(whole), 1)
     return slowed + _of_each("magnus", params, u) * across
-
-
-def _length(x: Array) -> Array:
-    """Return |x| (count, 1), with derivative 0 at rest, where the root has none."""
-    return safe_sqrt(jnp.sum(x * x, axis=1, keepdims=True))
 
 
 def _of_each(name: str, params, u: Array) -> Array:

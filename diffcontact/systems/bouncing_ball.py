@@ -12,7 +12,7 @@ from diffcontact.systems import drawings, laws
 
 
 def bouncing_ball(bounces: int = 1, *, restitution: str = "constant") -> System:
-    r"""A ball that falls on a floor line and bounces there, each bounce with a restitution of its own.
+    r"""Make a ball that falls on a floor line and bounces, each bounce with a restitution of its own.
 
     The position q = (y,) is measured downwards, as in a picture. In a film of a ball that comes nearer, the floor under
     it sinks in the picture; restitution loses as the ball slows down::

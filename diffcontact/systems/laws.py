@@ -64,9 +64,8 @@ class Law:
     """A law of restitution.
 
     Attributes:
-        name: what it is called.
-        formula: in words.
-        coefficients: what it has besides `restitution`.
+        name, formula: as users write and read them.
+        coefficients: its parameters besides `restitution`.
         function: (values by name, speed (c,)) -> e (c,), before it is kept within [0, 1]; speed is above 0.
     """
 
@@ -159,7 +158,7 @@ def built(law: str, coefficient: Callable[[str, Any], Any]) -> Callable[..., Any
 
 @lru_cache(maxsize=256)
 def restitution(law: str = "constant", coefficient: Callable[[str, Any], Any] = _of_params) -> Callable[..., Any]:
-    """A law as `System(restitution=...)` takes it.
+    """Make a law as `System(restitution=...)` takes it.
 
     Args:
         law: one of `LAWS`, by name.
@@ -181,13 +180,13 @@ def restitution(law: str = "constant", coefficient: Callable[[str, Any], Any] = 
     return built(law, coefficient)
 
 
-# Laws of friction, and what each has besides `friction`.
+# Laws of friction, and the parameters of each besides `friction`.
 FRICTION_LAWS = {"constant": (), "linear": (Coefficient("friction_loss", -1),)}
 
 
 @lru_cache(maxsize=256)
 def friction(law: str = "constant", coefficient: Callable[[str, Any], Any] = _of_params) -> Callable[..., Any]:
-    """A law as `System(friction=...)` takes it; arguments, returns and errors as of `restitution`.
+    """Make a law as `System(friction=...)` takes it; arguments, returns and errors as of `restitution`.
 
     Example:
         >>> import jax

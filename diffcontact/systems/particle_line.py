@@ -13,7 +13,7 @@ from diffcontact.systems import drawings
 
 
 def particle_line(count: int = 1, driven: bool = False) -> ParticleLine:
-    r"""Particles on a rough floor, each tied to the one before by a spring and a dashpot, the first to a wall.
+    r"""Make particles on a rough floor, each tied to the one before by a spring and a dashpot, the first to a wall.
 
     ::
 

@@ -1,7 +1,7 @@
 r"""Where bodies are and how they are turned: poses (x, y, angle), or in space (centre, unit quaternion w x y z).
 
 A quaternion stands for the rotation R(p) from the body's frame to the world's; -p stands for the same. Functions take
-any leading axes, of times or of bodies, and one of a length other than 1 stands for the rotation of its direction.
+any leading axes, of times or of bodies. A quaternion of another length than 1 stands for the rotation of its direction.
 
 What a camera sees of bodies, as `Observations(observe=...)` takes it: `markers`, `angles` and `orientation`.
 """
@@ -20,13 +20,13 @@ from diffcontact.numerics.linear import nonzero
 
 
 def of_bodies(q: Any, dimension: int) -> Array:
-    """(..., count, 3 or 7) poses of the bodies in a configuration, or in those of a trajectory, q (..., n)."""
+    """Return the poses (..., count, 3 or 7) of the bodies in configurations q (..., n)."""
     q = jnp.asarray(q)
     return q.reshape(*q.shape[:-1], -1, {2: 3, 3: 7}[dimension])
 
 
 def rotation(pose: Any) -> Array:
-    """(..., m, m) the rotation R from the body's frame to the world's, of poses (..., 3) or (..., 7).
+    """Return the rotations R (..., m, m) from the body's frame to the world's, of poses (..., 3) or (..., 7).
 
     Example:
         >>> import jax
@@ -50,7 +50,7 @@ def rotation(pose: Any) -> Array:
 
 
 def placed(points: Any, pose: Any) -> Array:
-    """(..., k, m) where points (k, m) of a body are in the world, for its poses (..., 3) or (..., 7) [m].
+    """Place points (k, m) of a body in the world (..., k, m), for its poses (..., 3) or (..., 7) [m].
 
     For the markers on a body, and with `shapes.outline` for what is drawn of it.
 
@@ -66,12 +66,12 @@ def placed(points: Any, pose: Any) -> Array:
 
 
 def turn(rotations: Array, vectors: Array) -> Array:
-    """(..., m) R v. Not a product of matrices: accelerators round these to less than single precision."""
+    """Return R v (..., m), not as a product of matrices: accelerators round these to less than single precision."""
     return jnp.sum(rotations * vectors[..., None, :], axis=-1)
 
 
 def rotation_vector(measured: Any, fitted: Any) -> Array:
-    """(..., 3) the rotation from the `fitted` to the `measured` quaternion (..., 4), along the world's axes [rad].
+    """Return the rotation (..., 3) from the `fitted` to the `measured` quaternion (..., 4), along world axes [rad].
 
     Its length is at most pi: whether a quaternion or its negative was measured makes no difference. Measured
     quaternions may have any length but zero; the vector has derivatives at zero.
@@ -100,7 +100,7 @@ def rotation_vector(measured: Any, fitted: Any) -> Array:
 
 
 def quaternion(vector: Any) -> Array:
-    """(..., 4) the unit quaternion of the rotation about a vector (..., 3) by its length [rad].
+    """Return the unit quaternion (..., 4) of the rotation about a vector (..., 3) by its length [rad].
 
     The inverse of `rotation_vector` up to half a turn; it has derivatives at zero.
 
@@ -119,13 +119,13 @@ def quaternion(vector: Any) -> Array:
 
 
 def dexpinv(theta: Array, w: Array) -> Array:
-    r"""(..., 3) theta' for which the rotation about the vector theta (..., 3) turns with the spin w (..., 3) [rad/s].
+    r"""Return theta' (..., 3) for which the rotation about a vector theta (..., 3) has the spin w (..., 3) [rad/s].
 
-    With phi = |theta|, of a spin in the space that stands still,
+    With phi = |theta|, of a spin in the space at rest,
 
         theta' = w - theta x w / 2 + (1 - phi / 2 cot(phi / 2)) / phi^2 theta x (theta x w)
 
-    and of one in the frame of the body the same of -theta. About one axis it is w.
+    and of a spin in the frame of the body the same of -theta. About one axis it is w.
 
     Source: A. Iserles, H. Munthe-Kaas, S. Norsett, A. Zanna, Acta Numerica 9 (2000) 215, section 2.4, with the closed
     form of the series for rotations.

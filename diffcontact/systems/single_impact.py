@@ -17,7 +17,7 @@ _ROWS = {"ball": np.array([1.0]), "carts": np.array([-1.0, 1.0])}
 
 
 def single_impact(of: str = "ball", *, restitution: str = "constant", impact_law: str = "newton") -> System:
-    r"""Make what moves freely but for one impact, whose place does not matter: q counts from where it happens.
+    r"""Make a ball, two carts or a body that moves freely but for one impact; q counts from its place.
 
     With w = N u, the velocity of the gap, and u(t) = u_0 before the impact::
 

@@ -27,6 +27,8 @@ from diffcontact.systems.surroundings import param
 # is opposite to this one. No geometry prefers it: it is not along an axis, nor level like between balls on a table.
 _POLE = np.array([1.0, np.sqrt(2.0), np.pi]) / np.sqrt(3.0 + np.pi**2)
 _UP = np.array([0.0, 0.0, 1.0])
+# The axes x and y, reflected like the pole is into z.
+_AXES = np.eye(3)[:2] - 2 * np.outer((_UP + _POLE)[:2], _UP + _POLE) / ((_UP + _POLE) @ (_UP + _POLE))
 
 
 def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
@@ -139,14 +141,6 @@ def tangents(direction: Array, wall) -> list[Array]:
         share = jnp.sum(axis * turned, axis=1, keepdims=True) / nonzero(size)
         frame.append(axis - 2 * share * turned)
     return frame
-
-
-def _pole_axes() -> np.ndarray:
-    turned = _UP + _POLE
-    return np.eye(3)[:2] - 2 * np.outer(turned[:2], turned) / (turned @ turned)
-
-
-_AXES = _pole_axes()
 
 
 def _cross(a: Array, b: Array) -> Array:

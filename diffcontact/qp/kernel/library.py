@@ -175,7 +175,7 @@ def register(handler: str) -> None:
         if handler in _targets:
             return
         _targets[handler] = None
-        name = f"diffcontact_{handler}"
+        name = _entry(handler)
         function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address(handler))
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(function), platform="cpu", api_version=1)
         _targets[handler] = name

@@ -59,7 +59,7 @@ def project_many(
     multipliers: ArrayLike | None = None,
     tolerance: float | None = None,
 ) -> Reaction:
-    """The point nearest to v that satisfies rows between many bodies, to a stated residual.
+    """Find the point nearest to v that satisfies rows between many bodies, to a stated residual.
 
         argmin_u 1/2 (u-v)^T M (u-v)    subject to    G u + b >= 0
 
