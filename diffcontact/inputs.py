@@ -92,7 +92,7 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
                 f"restitution: {type(scheme).__name__} is for restitution 0, got {e}; "
                 "for bounces take EventTimed, or ElasticProjection with one coefficient for all contacts"
             )
-        if system.normals is not None:
+        if system.normals is not None or system.rows is not None:
             _require_rows(system, params, began, q0, u0)
     return holds
 
@@ -167,6 +167,8 @@ def require_functions(system: System, params, t, q0, u0, *, explains: bool = Fal
         joints = shape("joint_slip", "t, q, u, params")[:1]
         check("joint_slip", "t, q, u, params", (*joints, 1), (*joints, 2))
         check("joint_friction", "t, params", joints)
+    across = shape("slip", "t, q, u, params")[1] if system.rubs else 0
+    check("rows", "t, q, params", (*gap, 1 + across, d + 1))
     for name in ("normals", "tangents"):
         function = getattr(system, name)
         if function is not None:
@@ -274,11 +276,15 @@ def _explained(function, arguments: str, given, params, error: Exception) -> str
 
 def _require_rows(system, params, t, q0, u0):
     for name, rates in _rates(system, params, t, q0, u0).items():
-        of, (moved, expected) = {"normals": "gap", "tangents": "slip"}[name], map(np.asarray, rates)
+        of, (moved, expected) = _MOVED[name], map(np.asarray, rates)
         wrong = np.abs(moved - expected) > 1e3 * np.finfo(moved.dtype).eps * (q0.size + np.abs(expected))
         if np.any(wrong):
             row = int(np.argwhere(wrong)[0, 0])
             raise ValueError(f"System.{name}: expected the gradients of {of}, but row {row} is not that of {of}[{row}]")
+
+
+# What the rows of a system are those of.
+_MOVED = {"normals": "gap", "tangents": "slip", "rows": "gap and slip"}
 
 
 @partial(jit_fast_compile, static=("system",))
@@ -286,11 +292,16 @@ def _rates(system, params, t, q0, u0):
     """How fast the gaps, and the slips, change along some direction, by the system's rows and by its functions."""
     along, still = jnp.cos(jnp.arange(u0.size, dtype=u0.dtype)), jnp.zeros_like(u0)
     gap = [gap_motion(system, params, t, q0, velocity)[1] for velocity in (along, still)]
-    found = {"normals": (product(system.normals(t, q0, params), along), gap[0] - gap[1])}
+    slip = [system.slip(t, q0, velocity, params) for velocity in (along, still)] if system.rubs else []
+    found = {}
+    if system.normals is not None:
+        found["normals"] = (product(system.normals(t, q0, params), along), gap[0] - gap[1])
     if system.tangents is not None:
         rows = [product(rows, along) for rows in system.tangents(t, q0, params)]
-        slip = system.slip(t, q0, along, params) - system.slip(t, q0, still, params)
-        found["tangents"] = (jnp.stack(rows, axis=1), slip)
+        found["tangents"] = (jnp.stack(rows, axis=1), slip[0] - slip[1])
+    if system.rows is not None:
+        moved = jnp.concatenate([gap[0][:, None], *slip[:1]], axis=1)
+        found["rows"] = (system.rows(t, q0, params) @ jnp.append(along, 1.0), moved)
     return found
 
 
@@ -480,7 +491,11 @@ def _slip(system: System, params, t, q0, u0) -> list[Requirement]:
     count = system.gap(t, q0, params).size
     mu = stated_friction(system, params, count, q0.dtype)
     e_t = tangential_restitutions(system, params, count, q0.dtype)
-    found = [*_affine("slip", system.slip, params, t, q0, u0), *friction_law(mu, e_t, params)]
+    if system.rows is None:
+        slips = _affine("slip", system.slip, params, t, q0, u0)
+    else:
+        slips = [finite("System.rows", system.rows(t, q0, params), params, of="rows")]
+    found = [*slips, *friction_law(mu, e_t, params)]
     if system.flows:
         none, of = f"0 with impact_law={system.impact_law!r}, which has none", "tangential_restitution"
         found.append(within("tangential_restitution", none, e_t, e_t == 0, Status.BAD_RESTITUTION, of=of))

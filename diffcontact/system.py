@@ -40,7 +40,7 @@ IMPACT_LAWS = ("newton", "poisson", "stronge", "compliant")
 # What a system may have besides.
 _OPTIONAL = (
     *("normals", "slip", "friction", "tangential_restitution", "tangential_compliance", "rate", "tangents"),
-    *("normalise", "advance", "dexpinv", "adhesion", "rolling", "resistance", "joint_slip", "joint_friction"),
+    *("normalise", "advance", "dexpinv", "adhesion", "rolling", "resistance", "joint_slip", "joint_friction", "rows"),
 )
 
 
@@ -138,6 +138,9 @@ class System(AllContacts):
             a dry friction acts whose bound is given, not a load's: of a hinge that rubs its rate [rad/s], of a body
             that is pressed onto a belt its slip [m/s].
         joint_friction: `joint_friction(t, params) -> (j,)`, these bounds, at least 0 [N m or N].
+        rows: None, or `rows(t, q, params) -> (c, 1 + k, d + 1)`, R and r of the velocities of contacts, d gap/dt and
+            v_T, which are R u + r. `EventTimed` uses them; without them it differentiates gap and slip, which are long
+            programs where bodies turn.
         adhesion: None, or `adhesion(params) -> ()` or `(c,)`, the largest impulse that a contact holds back [N s], at
             least 0, infinite where it has no bound: contacts glue like those of bodies on a viscous film. They have no
             slip and no restitution; `VelocityProjection` steps them and says more of them.
@@ -210,6 +213,7 @@ class System(AllContacts):
     resistance: Callable[[Params], Any] | None = None
     joint_slip: Callable[[Any, Array, Array, Params], Array] | None = None
     joint_friction: Callable[[Any, Params], Array] | None = None
+    rows: Callable[[Any, Array, Params], Array] | None = None
     # Systems that only look different share their compilations.
     draw: Callable[[Any, Any, Params], Any] | None = field(default=None, compare=False)
 

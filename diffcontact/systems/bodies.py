@@ -150,6 +150,7 @@ def _bodies(solids: Solids, law: str, friction_law: str, impact_law: str) -> Bod
         friction=laws.friction(friction_law, solids.coefficients),
         tangential_restitution=e_t,
         **laws.of_impact(impact_law, solids.coefficients),
+        rows=solids.rows,
         draw=drawings.bodies(solids),
         solids=solids,
         law=law,

@@ -89,6 +89,7 @@ def constrained(system: S, constraint: Callable[[Array, Params], Array], indepen
         dexpinv=None,
         slip=along(system.slip),
         rolling=along(system.rolling),
+        rows=None if system.rows is None else ties.rows,
         joint_slip=along(system.joint_slip),
     )
 
@@ -134,6 +135,12 @@ class Ties:
     def complete(self, q: Array, w: Array, params: Params) -> Array:
         """(d,) all velocities, of which w (d - m,) are independent."""
         return self._basis(q, params)[0] @ w
+
+    def rows(self, t, q: Array, params: Params) -> Array:
+        """(c, 1 + k, d - m + 1) R Z and r."""
+        assert self.system.rows is not None
+        affine = self.system.rows(t, q, params)
+        return jnp.concatenate([affine[..., :-1] @ self._basis(q, params)[0], affine[..., -1:]], axis=-1)
 
     def mass(self, q: Array, params: Params) -> Array:
         """(d - m, d - m) Z^T M Z."""

@@ -217,17 +217,17 @@ class Touching:
         direction, near, far = (dot("cij,cj->ci", own, x) for x in (out, near, far))
         return Touch(distance - radius, direction, origin + near, origin + far)
 
-    def slip(self, tree: Tree, frames: Frames, u: Array) -> Array:
-        """(c, 2) velocities of the second body on the first along `spin.tangents` [m/s]."""
+    def rows(self, tree: Tree, frames: Frames) -> Array:
+        """(c, 3, d) of the velocities of the second body on the first, along the direction and `spin.tangents`."""
         found = self.at(frames)
         both = np.concatenate([self.first, self.second])
         # Between bodies that touch at a distance: forces on both have one line.
         middle = (found.first + found.second) / 2
-        velocity = tree.velocities_of(frames, u, both, jnp.concatenate([middle, middle]))
-        relative = velocity[len(self.first) :] - velocity[: len(self.first)]
+        J = tree.jacobian(frames, both, jnp.concatenate([middle, middle]))[:, :3]
         # Frames of walls are along x and y on a floor, whose normal comes out of it.
         direction = jnp.where(self.wall[:, None], -found.direction, found.direction)
-        return jnp.stack([jnp.sum(relative * along, axis=1) for along in tangents(direction, self.wall)], axis=1)
+        axes = jnp.stack([found.direction, *tangents(direction, self.wall)], axis=1)
+        return dot("cki,cid->ckd", axes, J[len(self.first) :] - J[: len(self.first)])
 
 
 def _stacked(rows, shapes) -> tuple[np.ndarray, ...]:

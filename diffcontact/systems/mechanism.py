@@ -425,9 +425,22 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
 
     def slip(t, q, u, params):
         del t, params
-        own = touching.slip(joints, joints.frames(q), u)
+        own = tree.dot("ckd,d->ck", touching.rows(joints, joints.frames(q))[:, 1:], u)
         # A stop has no friction. A slip that never ends keeps it from being looked at.
         return jnp.concatenate([own, jnp.ones((stop.size, 2), q.dtype)])
+
+    def rows(t, q, params):
+        del t
+        across, d = (2 if touching.pair.size else 0), joints.velocities
+        parts = [jnp.zeros((0, 1 + across, d + 1), q.dtype)]
+        if touching.pair.size:
+            parts.append(jnp.pad(touching.rows(joints, joints.frames(q)), ((0, 0), (0, 0), (0, 1))))
+        if stop.size:
+            _, opening = jax.linearize(lambda q: _stops(model, q, value("range", params, q.dtype), lower), q)
+            own = jax.vmap(lambda u: opening(joints.rate(q, u)), out_axes=1)(jnp.eye(d, dtype=q.dtype))
+            ever = jnp.broadcast_to(jnp.arange(d + 1) == d, (stop.size, across, d + 1)).astype(q.dtype)
+            parts.append(jnp.concatenate([jnp.pad(own, ((0, 0), (0, 1)))[:, None], ever], axis=1))
+        return jnp.concatenate(parts)
 
     def of_contacts(name, stops):
         def coefficients(params):
@@ -454,6 +467,7 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
         mass,
         of_contacts("restitution", True),
         impact_law=impact_law,
+        rows=rows,
         draw=_drawing(model),
         model=model,
         **rubs,

@@ -181,21 +181,35 @@ class Solids(Surroundings):
 
     def slip(self, t, q: Array, u: Array, params) -> Array:
         """(c, k) slip velocities [m/s], along `spin.tangents`."""
-        found, spheres = self.touch(t, q, params), self.spheres(self.of(params))
-        velocity = u.reshape(-1, self.velocities)
-        # Fixed balls and planes stand still.
-        rest = max(spheres + self._walls(t, params), 1) - len(velocity)
-        velocity = jnp.concatenate([velocity, jnp.zeros((rest, self.velocities), u.dtype)])
-        near, far = (
-            _at_surface(velocity[number], arm)
-            for number, arm in zip((found.first, found.second), found.arms, strict=True)
-        )
-        wall = found.second >= spheres
-        if self.belt is not None:
-            running = self.running(t, params, self._walls(t, params), u.dtype)
-            far = jnp.where(wall[:, None], running[np.where(wall, found.second - spheres, 0)], far)
-        relative = jnp.where(wall[:, None], near - far, far - near)
-        return jnp.stack([jnp.sum(relative * along, axis=1) for along in tangents(found.direction, wall)], axis=1)
+        affine = self._rows(t, q, params)[:, 1:]
+        return jnp.sum(affine[..., :-1] * u[None, None], axis=2) + affine[..., -1]
+
+    def rows(self, t, q: Array, params) -> Array:
+        """(c, 1 + k, d + 1) as `System.rows`."""
+        affine = self._rows(t, q, params)
+        t = jnp.asarray(t, q.dtype)
+        drift = jax.jvp(lambda t: self.gap(t, q, params), (t,), (jnp.ones_like(t),))[1]
+        return affine.at[:, 0, -1].set(drift)
+
+    def _rows(self, t, q: Array, params) -> Array:
+        """As `rows`, but for the drift of the gaps."""
+        found, shapes = self.touch(t, q, params), self.of(params)
+        wall, dtype = found.second >= self.spheres(shapes), q.dtype
+        # The slip on a wall is that of the body, the other ones are of the second body on the first.
+        towards = tangents(found.direction, wall)
+        sign = np.where(wall, -1.0, 1.0).astype(dtype)[:, None]
+        axes = jnp.stack([found.direction, *(sign * axis for axis in towards)], axis=1)
+        rows = jnp.zeros((), dtype)
+        for side, body, arm in zip((-1.0, 1.0), (found.first, found.second), found.arms, strict=True):
+            block = jnp.concatenate([axes, _moments(arm, axes)], axis=2)
+            own = (side * (body[:, None] == np.arange(len(shapes)))).astype(dtype)
+            rows = rows + own[:, None, :, None] * block[:, :, None, :]
+        rows = jnp.pad(rows.reshape(*axes.shape[:2], -1), ((0, 0), (0, 0), (0, 1)))
+        if self.belt is None:
+            return rows
+        running = self.running(t, params, self._walls(t, params), dtype)
+        running = jnp.where(wall[:, None], running[np.where(wall, found.second - self.spheres(shapes), 0)], 0)
+        return rows.at[:, 1:, -1].set(-jnp.stack([jnp.sum(axis * running, axis=1) for axis in towards], axis=1))
 
     def _walls(self, t, params) -> int:
         return self.inclined(t, params, jnp.zeros(()).dtype)[1].size
@@ -281,8 +295,9 @@ def _named(shape: Shape) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
-def _at_surface(velocity: Array, arm: Array) -> Array:
-    """(c, m) velocities of points at arms (c, m) from the centres of bodies that move so (c, 3 or 6)."""
-    if arm.shape[1] == 2:
-        return velocity[:, :2] + velocity[:, 2:] * jnp.stack([-arm[:, 1], arm[:, 0]], axis=1)
-    return velocity[:, :3] + jnp.cross(velocity[:, 3:], arm)
+def _moments(arm: Array, axes: Array) -> Array:
+    """(c, j, 1 or 3) by which angular velocities move the points at arms (c, m) along axes (c, j, m)."""
+    arm = arm[:, None]
+    if axes.shape[2] == 2:
+        return arm[..., :1] * axes[..., 1:] - arm[..., 1:] * axes[..., :1]
+    return jnp.cross(arm, axes)

@@ -192,11 +192,6 @@ class Tree:
         spins = jnp.broadcast_to(angular.T[None], moment.shape)
         return jnp.where(self.moves[frame][:, None], jnp.concatenate([moment + straight.T[None], spins], axis=1), 0)
 
-    def velocities_of(self, frames: Frames, u: Array, frame: np.ndarray, point: Array) -> Array:
-        """Return velocities of points (k, 3) in the world of frames (k,) [m/s]."""
-        twist = dot("nid,d->ni", self.jacobian(frames, np.arange(self.parent.size), frames.place), u)
-        return twist[frame, :3] + jnp.cross(twist[frame, 3:], point - frames.place[frame])
-
 
 def _columns(tree: Tree) -> dict[str, np.ndarray]:
     """Derive arrays for each velocity, coordinate and quaternion from the joints."""

@@ -36,6 +36,9 @@ class Place(NamedTuple):
     @classmethod
     def at(cls, system, params, t, q: Array, size: int) -> Place:
         """Of a system with `size` velocities."""
+        if system.rows is not None:
+            affine = system.rows(t, q, params)
+            return cls(system.gap(t, q, params), affine[..., :-1], affine[..., -1], system.mass(q, params))
         here = contacts(system, params, t, q)
         rows, drift = here.normals[:, None], here.drift[:, None]
         if system.slip is not None:
@@ -51,7 +54,10 @@ class Place(NamedTuple):
 
 
 def velocities(system, params, t, q: Array, u: Array) -> tuple[Array, Array]:
-    """Gaps (c,) and the velocities (c, 1 + k) of the contacts, without their rows."""
+    """Gaps (c,) and the velocities (c, 1 + k) of the contacts."""
+    if system.rows is not None:
+        affine = system.rows(t, q, params)
+        return system.gap(t, q, params), affine[..., :-1] @ u + affine[..., -1]
     gap, opening = jax.jvp(
         lambda t, q: system.gap(t, q, params), (t, q), (jnp.ones_like(t), rate(system, params, q, u))
     )

@@ -26,6 +26,7 @@ def traced(system: System, params: Any, t: Array, q: Array, u: Array) -> tuple[S
     gap = jax.eval_shape(lambda: system.gap(t, q, params))
     speed = (jnp.zeros(gap.shape, q.dtype),)
     arguments: dict[str, tuple] = {"gap": (t, q), "force": (t, q, u), "mass": (q,), "slip": (t, q, u), "rate": (q, u)}
+    arguments["rows"] = (t, q)
     arguments |= {"tangential_restitution": (), "tangential_compliance": (), "advance": (q, u, t), "dexpinv": (u, u)}
     arguments["restitution"] = speed if system.speed_dependent else ()
     arguments["friction"] = speed if system.friction_by_speed else ()
