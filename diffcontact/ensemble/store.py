@@ -244,7 +244,6 @@ class Store:
         return done.astype(bool)
 
     def _read(self, name: str, first: int, last: int) -> bytes:
-        """Read rows of a dataset."""
         row, begin = self._row(name)
         return os.pread(self._file.fileno(), (last - first) * row, begin + first * row)
 
@@ -284,12 +283,6 @@ class Store:
 
 
 def checksum(parts: Iterable[bytes]) -> int:
-    """Return the CRC-32 of parts, one after the other.
-
-    Example:
-        >>> checksum([b"12345", b"6789"]) == 0xCBF43926
-        True
-    """
     found = 0
     for part in parts:
         found = zlib.crc32(part, found)

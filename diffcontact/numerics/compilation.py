@@ -92,7 +92,6 @@ class _Programs:
             self._kept.clear()
 
     def count(self, of: Callable[[Any], bool]) -> int:
-        """Count the keys of a kind."""
         with self._lock:
             return sum(map(of, self._kept))
 

@@ -18,12 +18,6 @@ def full_precision_matmul(function: Callable[_Given, _Result]) -> Callable[_Give
     By default JAX lets recent GPUs round the factors to 10 bits (TF32), and TPUs to 7. Every stated error and every
     status would then be wrong by a factor of 10^3 and more. A derivative rule is traced later than its function, so
     that a rule needs this decorator, too.
-
-    Example:
-        >>> import jax, jax.numpy as jnp
-        >>> product = jax.make_jaxpr(full_precision_matmul(lambda x: x @ x))(jnp.ones(2, jnp.float32))
-        >>> [str(precision) for precision in product.eqns[0].params["precision"]]
-        ['HIGHEST', 'HIGHEST']
     """
 
     @wraps(function)

@@ -164,13 +164,6 @@ def sweep(row, working, index):
 
     `row` is T[index] (c,): T is symmetric but for the sign between W and its complement, so that its row tells the
     column. A column x swept along becomes x - left x[index].
-
-    Example:
-        >>> import numpy as np
-        >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])
-        >>> left, right = jax.jit(sweep)(A[0], np.array([False, False]), 0)
-        >>> (A - np.outer(left, right)).tolist()
-        [[0.5, -0.5], [0.5, 2.5]]
     """
     unit = (jnp.arange(row.shape[0]) == index).astype(row.dtype)
     column = jnp.where(working == _at(working, index), row, -row)

@@ -246,13 +246,7 @@ def independent_slots(rows, wanted):
 
 
 def slots_of(mask, count):
-    """Return the first `count` rows of a mask (c,) as slots, int32.
-
-    Example:
-        >>> import jax
-        >>> jax.jit(slots_of, static_argnums=1)(jnp.array([False, True, True]), 3).tolist()
-        [1, 2, -1]
-    """
+    """Return the first `count` rows of a mask (c,) as slots, int32."""
     taken, rows = lax.top_k(mask.astype(jnp.float32), count)
     return jnp.where(taken > 0, rows, NONE).astype(jnp.int32)
 

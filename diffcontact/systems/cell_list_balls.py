@@ -47,7 +47,6 @@ class NeighbourList:
 
     @property
     def taken(self) -> Array:
-        """Tell whether there is a contact in a place (c,)."""
         return taken(self.numbers)
 
     @property

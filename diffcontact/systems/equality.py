@@ -84,10 +84,6 @@ def pivots(A: np.ndarray, tolerance: float = 1e-4) -> np.ndarray:
     """Return columns of A (m, n) that span all, the longest first, by Gram-Schmidt.
 
     Shorter columns are rounding. The tolerance is that of single precision, with a margin of a hundred.
-
-    Example:
-        >>> pivots(np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]])).tolist()
-        [2, 1]
     """
     left, found = np.array(A, float), []
     size = np.max(np.linalg.norm(left, axis=0), initial=0.0)

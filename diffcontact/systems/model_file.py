@@ -201,7 +201,6 @@ class _Reader:
         return any(self.m.opt.disableflags & code for code in self._codes("mjtDisableBit", *known))
 
     def _codes(self, kind: str, *names: str) -> list[int]:
-        """Return the numbers of an enumeration of MuJoCo."""
         return [int(getattr(getattr(self.mujoco, kind), name)) for name in names]
 
     def _compose(self, place, quaternion, inner, turned):

@@ -121,12 +121,6 @@ def tangents(direction: Array, wall) -> list[Array]:
     the axes of a pole, reflected like the pole is into the direction: Duff et al.'s frame (JCGT 6(1), 2017), whose pole
     is z or -z. Walls have that pole: along x and y on a floor and a ceiling, along two axes on any side of a box.
     Another pole serves pairs, whose directions move.
-
-    Example:
-        >>> import jax
-        >>> floor = jax.jit(tangents)(np.array([[0.0, 0.0, -1.0]]), np.array([True]))
-        >>> [tangent.tolist() for tangent in floor]
-        [[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]]
     """
     if direction.shape[1] == 2:
         return [jnp.stack([-direction[:, 1], direction[:, 0]], axis=1)]
@@ -157,13 +151,7 @@ def moments_of_inertia(surfaces: Surfaces, mass: Array, params) -> Array:
 
 
 def turning(q: Array, u: Array, params=None) -> Array:
-    """Return q' of spheres (7 count,), quaternions by 1/2 (0, w) * quaternion.
-
-    Example:
-        >>> import jax
-        >>> jax.jit(turning)(jnp.array([0.0, 0, 0, 0, 1, 0, 0]), jnp.array([1.0, 2, 3, 4, 5, 6])).tolist()
-        [1.0, 2.0, 3.0, -2.0, 0.0, 3.0, -2.5]
-    """
+    """Return q' of spheres (7 count,), quaternions by 1/2 (0, w) * quaternion."""
     del params
     scalar, vector = q.reshape(-1, 7)[:, 3:4], q.reshape(-1, 7)[:, 4:]
     velocity, w = u.reshape(-1, 6)[:, :3], u.reshape(-1, 6)[:, 3:]
@@ -172,14 +160,7 @@ def turning(q: Array, u: Array, params=None) -> Array:
 
 
 def turned(q: Array, u: Array, s, params=None) -> Array:
-    """Return the places of spheres (7 count,) after s seconds of velocities u (6 count,).
-
-    Example:
-        >>> import jax
-        >>> q = jax.jit(turned)(np.array([0.0, 0, 0, 1, 0, 0, 0]), np.array([2.0, 0, 0, 0, 0, np.pi / 2]), 1.0)
-        >>> print(np.round(q, 4))  # a quarter turn about z
-        [2.     0.     0.     0.7071 0.     0.     0.7071]
-    """
+    """Return the places of spheres (7 count,) after s seconds of velocities u (6 count,)."""
     del params
     each, move = q.reshape(-1, 7), s * u.reshape(-1, 6)
     turn = poses.quaternion(move[:, 3:])

@@ -51,7 +51,6 @@ class Surroundings:
         return jnp.concatenate([own, param(params, "fixed_centre", (self.fixed, self.dimension), own.dtype)])
 
     def with_fixed_radii(self, own: Array, params) -> Array:
-        """Append the radii of fixed balls to those of bodies (count,) [m]."""
         return jnp.concatenate([own, param(params, "fixed_radius", (self.fixed,), own.dtype)]) if self.fixed else own
 
     def running(self, t, params, walls: int, dtype) -> Array:

@@ -18,12 +18,7 @@ def length(x):
 
 
 def onto_cone(r, friction):
-    """Project r = (P, B) (c, 1 + k) onto the cones |B| <= mu P.
-
-    Example:
-        >>> jax.jit(onto_cone)(jnp.array([[1.0, 3.0]]), jnp.array([1.0])).tolist()
-        [[2.0, 2.0]]
-    """
+    """Project r = (P, B) (c, 1 + k) onto the cones |B| <= mu P."""
     P, size = r[:, 0], length(r[:, 1:])
     on_boundary = (P + friction * size) / (1 + friction**2)
     direction = r[:, 1:] / linear.nonzero(size)[:, None]

@@ -99,7 +99,6 @@ def _primitive(name: str, results: Callable, in_jax: Callable) -> Primitive:
 
 
 def _parted(operands):
-    """Part operands into the rows and the two vectors."""
     sparse = jnp.issubdtype(operands[1].dtype, jnp.integer)
     rows = operands[1:3] if sparse else operands[1:2]
     return rows, operands[1 + len(rows) : 3 + len(rows)]

@@ -52,7 +52,6 @@ def projections_float64(address):
 
 @compiled
 def projections_float32(address):
-    """Handle singles, as `projections_float64`."""
     return ffi.serve(address, _solve, ffi.singles, EPS32)
 
 

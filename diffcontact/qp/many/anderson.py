@@ -64,7 +64,6 @@ class UnitContacts:
         )
 
     def response(self, reactions):
-        """Return W r (1 + k, c)."""
         return self.product(self.motion(reactions))
 
     def product(self, motion):
@@ -153,7 +152,6 @@ class ManyContacts:
     coulomb: bool
 
     def part(self, place, there) -> ManyContacts:
-        """Select the contacts at the places (k,), none unless `there` (k,)."""
         free = jnp.where(there[None], self.free[:, place], 0)
         return replace(self, free=free, rows=self.rows.part(place, there), friction=self.friction[place])
 

@@ -135,7 +135,6 @@ class Dual:
     enough: jax.Array
 
     def part(self, place, there) -> Dual:
-        """Select the rows at the places (k,), none unless `there` (k,)."""
         return replace(self, at_v=jnp.where(there, self.at_v[place], 0), rows=self.rows.part(place, there))
 
     def solved(self, x):
@@ -215,7 +214,6 @@ class _Shifted:
         return largest(jnp.abs(jnp.minimum(d - self.floor, w))) - self.soft * largest(jnp.abs(d))
 
     def multipliers(self, x, state: _Iterate):
-        """Return x + d (c,), in the precision of x."""
         return jnp.where(state.change > self.floor, jnp.maximum(x + state.change, 0), 0)
 
     def begin(self) -> _Iterate:
