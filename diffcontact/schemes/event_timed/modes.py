@@ -158,7 +158,8 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         w_N >= 0, complementary to z_N >= 0,    |z_T| <= mu z_N,    z_T = -mu z_N w_T/|w_T| where w_T is not zero
 
     Without friction it is a projection. With friction modes are tried, first those that all contacts ask for at once,
-    later one contact after the other, until none asks for another one.
+    later one contact after the other, until none asks for another one. Where that goes in circles, all modes of up to
+    four contacts in a plane are tried in turn, and in space `qp.coulomb` is asked.
 
     Args:
         on: (c,) contacts that may push.
@@ -208,14 +209,23 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         done = ~jnp.any(differs) | (False if fixed is None else fixed[0])
         modes = jnp.where(change, target, modes)
         way = jnp.where(change[:, None], turned, way)
+        if planar:
+            # All modes in turn: open, stick, slip to either side.
+            code = (number + 1 - _TRIES) >> 2 * jnp.minimum(jnp.cumsum(on) - 1, _FEW) & 3
+            each = jnp.where(on, jnp.array([OPEN, STICK, SLIP, SLIP])[code], OPEN).astype(jnp.int8)
+            in_turn = number + 1 >= _TRIES
+            modes = jnp.where(in_turn, each, modes)
+            way = jnp.where(in_turn & ~known[:, None], jnp.where(code == 3, -1.0, 1.0)[:, None].astype(way.dtype), way)
         return number + 1, modes, way, found, done
 
     start = jnp.where(on, jnp.where(known | (mu == 0), SLIP, STICK), OPEN).astype(jnp.int8)
     if fixed is not None:
         start = jnp.where(fixed[0], fixed[1], start)
     none = Reaction(v, jnp.zeros_like(b), start, direction)
+    planar, pushing = rows.shape[1] == 2, jnp.sum(on)
+    more = jnp.where(planar & (pushing <= _FEW), 4 ** jnp.minimum(pushing, _FEW), 0)
     _, _, _, found, done = lax.while_loop(
-        lambda c: ~c[4] & (c[0] < _TRIES),
+        lambda c: ~c[4] & (c[0] < _TRIES + more),
         improve,
         (jnp.zeros((), jnp.int32), start, direction, none, ~jnp.any(start != OPEN)),
     )
@@ -245,5 +255,7 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
     return where_wanted(~fine & ~jnp.any(known), in_space, (found, fine))
 
 
-# So often all contacts change their modes together, then one at a time; then none is found.
+# So often all contacts change their modes together, then one at a time.
 _TOGETHER, _TRIES = 12, 80
+# Modes of so many contacts in a plane are tried in turn, 4 ** _FEW at most.
+_FEW = 4
