@@ -281,6 +281,9 @@ class Equations(NamedTuple):
         faster = now.here.rows @ now.a + now.bend
         begin = numbers(now.here.gap, now.speeds, now.load, faster, now.modes, now.direction, now.lasting.mu)
         watch, zero, slow = watching(now, left > rounding)
+        # Of contacts whose rows depend on each other another reaction is within the cones where this one is not: no
+        # event, and the next step asks again.
+        watch = watch & ((begin.values >= -zero) | (jnp.arange(watch.size) < count))
         way = rate(system, params, q, now.u)
 
         def between(s, end, seen):
