@@ -114,6 +114,7 @@ def test_its_limits_are_coulombs_impact(e):
         np.testing.assert_allclose(left, share, rtol=0, atol=tolerance)
 
 
+@pytest.mark.full
 def test_none_makes_energy_and_in_space_the_slip_keeps_its_line(rng):
     n = 2000
     ball = dc.systems.bodies(
@@ -171,6 +172,7 @@ def test_derivatives_are_those_of_differences():
     assert np.all(np.isfinite(by["forward"](edges.astype(np.float32))))
 
 
+@pytest.mark.full
 def test_a_motion_has_the_impacts_of_the_law_and_its_derivative():
     values, u = np.array([0.9, 0.1, 1.2, 0.0, SPHERE]), np.array([0.25, -1.0, 0.0])
 
