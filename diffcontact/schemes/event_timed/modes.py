@@ -250,7 +250,8 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         modes = jnp.where(found.closed, jnp.where(found.slip, SLIP, STICK), OPEN).astype(jnp.int8)
         way = unit((rows @ found.u + b)[:, 1:], unit(-found.tangential, direction))
         # The motion's own reaction in these modes: of rows that depend on each other the search may find another one.
-        return Reaction(*react(mass, rows, b, v, modes, mu, way, ~known), modes, way), found.status == 0
+        _, z = react(mass, rows, b, v, modes, mu, way, ~known)
+        return Reaction(found.u, z, modes, way), found.status == 0
 
     return where_wanted(~fine & ~jnp.any(known), in_space, (found, fine))
 
