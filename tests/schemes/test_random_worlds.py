@@ -158,7 +158,9 @@ def nearby(family: Family) -> Callable:
 
         def far(aside):
             dq, du = aside
-            part = shares[jnp.argmax(jax.vmap(lambda share: clearance(family, p, p["q0"] + share * dq) >= 0)(shares))]
+            part = jnp.asarray(shares)[
+                jnp.argmax(jax.vmap(lambda share: clearance(family, p, p["q0"] + share * dq) >= 0)(shares))
+            ]
             away = ends(p, p["q0"] + part * dq, p["u0"] + part * du)[0] - here
             return jnp.max(jnp.linalg.norm(away, axis=-1)) / jnp.abs(part)
 
