@@ -6,8 +6,8 @@ from collections import Counter
 
 import jax
 
-# Of a cold run: programs, and seconds of processor time of all workers together, 8 % above the last whole run: 757 and
-# 784 s, on cores that others used, too. Which modules share a worker changes the programs by a few.
+# Of a cold run: programs, and seconds of processor time of all workers together. On cores of their own 722 and 350 s,
+# with recordings some more; slower cores take twice as long. Which modules share a worker changes the programs, too.
 PROGRAMS, SECONDS = 818, 847.0
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
