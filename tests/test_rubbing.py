@@ -1,5 +1,6 @@
 """What is asked of a motion, asked of one with friction: derivatives, steps that are found, breaks, batches, fits."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -87,3 +88,36 @@ def test_an_impact_gives_friction_away_where_it_slips(mu, seed):
             assert hint.startswith("mu needs a contact that slips: none in these data; all grip, for which mu >= 0.10")
         else:
             assert profile(result, "mu").interval95[1] == np.inf
+
+
+def test_a_floor_and_a_guide_that_hold_the_same_direction_bring_a_block_to_rest(rng):
+    """A block bounces on a guide along the floor's normal, whose dry friction is a given load, slides and rests.
+
+    Floor and guide then hold one direction, each in its own rounding: what the guide takes is not unique, but bounded.
+    """
+    arm, bound, g, h = 3.7, 0.5, 9.81, 0.01
+    block = dc.System(
+        gap=lambda t, q, p: (p["turn"][0] @ q)[None],
+        force=lambda t, q, u, p: -g * p["turn"][0],
+        mass=lambda q, p: jnp.ones(3),
+        restitution=lambda p: 0.2,
+        slip=lambda t, q, u, p: (p["turn"][1:] @ u)[None],
+        friction=lambda p: jnp.array([0.3]),
+        joint_slip=lambda t, q, u, p: (arm * p["turn"][:1] @ u)[None],
+        joint_friction=lambda t, p: jnp.array([bound]),
+    )
+    turns = np.linalg.qr(rng.normal(size=(8, 3, 3)))[0]
+
+    @jax.jit
+    @jax.vmap
+    def thrown(turn):
+        return dc.simulate(block, {"turn": turn}, 0.01 * turn[0], turn[1] - 0.5 * turn[0], h * np.arange(61))
+
+    run = jax.tree.map(np.asarray, thrown(turns))
+    assert np.all(run.status == 0)
+    np.testing.assert_allclose(run.u[:, -1], 0.0, atol=1e-12)
+    assert np.all(np.abs(run.impulse[:, -1] - h * g) <= h * bound * arm * (1 + 1e-12))
+    # Along the floor: all that the impulses of the floor have rubbed off is the speed at the beginning.
+    slides = np.linalg.norm(np.einsum("ckj,cnj->cnk", turns[:, 1:], run.u), axis=2)
+    rubbed = slides[:, :1] - 0.3 * np.cumsum(run.impulse[:, :, 0], axis=1)[:, :20]
+    np.testing.assert_allclose(slides[:, 1:21], rubbed, atol=1e-12)

@@ -733,3 +733,17 @@ def test_a_fit_of_a_marker_an_angle_and_quaternions_finds_damping_and_restitutio
     for name, value in truth.items():
         np.testing.assert_allclose(result.params[name], value, atol=4 * np.max(result.stderr[name]))
         assert np.max(result.stderr[name]) < 0.01
+
+
+def test_a_urdf_is_attached_to_a_free_base_above_a_floor(tmp_path):
+    (tmp_path / "arm.urdf").write_text(ARM)
+    scene = tmp_path / "scene.xml"
+    scene.write_text(
+        '<mujoco><asset><model name="arm" file="arm.urdf"/></asset><worldbody><geom name="floor" type="plane" '
+        'size="1 1 1"/><body name="base"><freejoint name="base"/><geom name="foot" size=".1" mass="3"/>'
+        '<attach model="arm" body="upper" prefix="my_"/></body></worldbody></mujoco>'
+    )
+    attached, alone = dc.systems.mechanism(scene), dc.systems.mechanism(ARM)
+    assert attached.names["contacts"][0] == "floor/foot"
+    assert attached.names["joint"] == ("base", *(f"my_{name}" for name in alone.names["joint"]))
+    np.testing.assert_allclose(attached.defaults["mass"], [3.0, *alone.defaults["mass"]])

@@ -94,9 +94,16 @@ def _turned(system, A, free, z, held, mu, direction, follows) -> Array:
     """z after one of Newton's steps on its equations, with the directions of slips that follow w_T."""
     room, each = direction.shape[0], direction.shape[1] + 1
 
+    def slip(z):
+        return (A @ z + free).reshape(room, each)[:, 1:]
+
+    # A slip that is rounding has no direction to follow, as that of a joint between bodies that others hold; one that
+    # friction has turned round has none either: it ends.
+    rounding = jnp.finfo(z.dtype).eps ** 0.75 * jnp.max(jnp.abs(free), initial=0.0)
+    follows = follows & (jnp.sum(slip(lax.stop_gradient(z)) * lax.stop_gradient(direction), axis=1) > rounding)
+
     def along(z):
-        w = (A @ z + free).reshape(room, each)[:, 1:]
-        return jnp.where(follows[:, None], unit(jnp.where(follows[:, None], w, direction), direction), direction)
+        return jnp.where(follows[:, None], unit(jnp.where(follows[:, None], slip(z), direction), direction), direction)
 
     def left(z, along):
         law = jnp.concatenate([jnp.zeros((room, 1), z.dtype), mu[:, None] * along], axis=1)

@@ -307,13 +307,14 @@ class Monitor:
         size, before, force = length(sliding), length(now.speeds[:, 1:]), length(rub)
         fast = HARDLY * jnp.max(self._fastest(place)[:, 1:], axis=1)
         along = jnp.sum(sliding * now.direction, axis=1)
-        moves = slips & (mu > 0) & (size > jnp.maximum(1e3 * now.limits.slip, fast))
+        rounding = 1e3 * now.limits.slip
+        moves = slips & (mu > 0) & (size > jnp.maximum(rounding, fast))
         turned = moves & ((ended & (size > LEFT_ASIDE * before)) | (~ended & (along < TURNED * size)))
         against = -rub / jnp.where(force > 0, force, 1.0)[:, None]
         off = length(sliding / jnp.where(size > 0, size, 1.0)[:, None] - against)
         pushed = solve(place.mass, jnp.einsum("ckd,ck->cd", place.rows[:, 1:], rub).T)
         across = s * off * length(jnp.einsum("ckd,dc->ck", place.rows[:, 1:], pushed))
-        grows = slips & ~ended & (size > before) & (force > 0)
+        grows = slips & ~ended & (size > jnp.maximum(before, rounding)) & (force > 0)
         return turned | (grows & (across > jnp.maximum(now.limits.slip, fast)))
 
 

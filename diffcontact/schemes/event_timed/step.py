@@ -338,7 +338,7 @@ def watching(now: Moment, lasts) -> tuple[Array, ...]:
     lasting = closed & now.regular & lasts
     forces = jnp.full_like(mu, eps * jnp.max(now.load[:, 0], initial=0.0))
     parts = jnp.abs(now.free) + jnp.abs(now.a - now.free)
-    sizes = jnp.max(jnp.abs(now.here.rows[:, 1:]) @ parts + jnp.abs(now.bend[:, 1:]), initial=0.0)
+    sizes = jnp.max(jnp.abs(now.here.rows) @ parts + jnp.abs(now.bend), initial=0.0)
     values = zero + limits.gap, forces, jnp.where(slips, limits.slip, forces)
     rates = zero + limits.velocity, zero, jnp.where(slips, eps * sizes, 0.0)
     kinds = 3 if now.direction.shape[1] else 2

@@ -26,3 +26,48 @@ def test_a_disc_in_a_corner_rests(rng):
     normal, rub = found.z[..., 0], np.abs(found.z[..., 1])
     assert np.all(normal >= 0)
     assert np.all(rub <= mu[:, None] * normal + 1e-11)
+
+
+def test_friction_of_a_joint_that_the_floor_holds_takes_its_bound(rng):
+    """Blocks that land on a guide with dry friction, a given load: the floor stops them, and the slip has no direction.
+
+    The guide is along the floor's normal, so that its row depends on that of the floor, but for rounding.
+    """
+    cases, bound = 100, 0.01
+    turns = np.linalg.qr(rng.normal(size=(cases, 3, 3)))[0]
+    arm, no = rng.uniform(0.1, 10.0, cases), np.zeros(2, bool)
+
+    @jax.jit
+    @jax.vmap
+    def land(turn, arm, slip):
+        normal, first, second = turn
+        # The fourth velocity is that of the weight which presses the guide.
+        pad = lambda x, last=0.0: jnp.append(x, last)  # noqa: E731
+        floor = jnp.stack([pad(normal), pad(first), pad(second)])
+        guide = jnp.stack([pad(jnp.zeros(3), 1.0), pad(arm * normal), jnp.zeros(4)])
+        v = pad(slip[0] * first + slip[1] * second - 2.0 * normal, -bound)
+        return choose(
+            jnp.ones(4),
+            jnp.stack([floor, guide]),
+            jnp.zeros((2, 3)),
+            v,
+            jnp.array([0.3, 1.0]),
+            ~no,
+            no,
+            jnp.zeros((2, 2)),
+        )
+
+    slip = rng.normal(size=(cases, 2))
+    found, fine = jax.tree.map(np.asarray, land(turns, arm, slip))
+    assert np.all(fine)
+    np.testing.assert_allclose(found.u[:, :3] @ np.ones(3), np.sum(_slid(found, turns, slip), axis=1), atol=1e-10)
+    # Floor and guide stop the block together, the guide by no more than its bound.
+    np.testing.assert_allclose(found.z[:, 0, 0] + arm * found.z[:, 1, 1], 2.0, rtol=1e-12)
+    assert np.all(np.abs(found.z[:, 1, 1]) <= bound * (1 + 1e-12))
+
+
+def _slid(found, turns, slip):
+    """(cases, 3) velocities of the blocks behind the impact: the slip less what friction takes, mu = 0.3."""
+    size = np.linalg.norm(slip, axis=1)
+    left = np.maximum(size - 0.3 * found.z[:, 0, 0], 0.0) / size
+    return np.einsum("c,ck,ckj->cj", left, slip, turns[:, 1:])
