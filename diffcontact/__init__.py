@@ -4,10 +4,12 @@ from diffcontact.host import interruption
 
 # isort: split
 # All that takes long to import comes after what waits for Ctrl-C meanwhile.
-from diffcontact import drawing, hypotheses, identify, qp, shapes, systems
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from diffcontact import drawing, hypotheses, qp, shapes, systems
 from diffcontact.certify.certificate import Certificate, certify
 from diffcontact.ensemble import ensemble
-from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.impact import impact
 from diffcontact.numerics.compilation import clear_caches
 from diffcontact.particle_line import ParticleLine
@@ -17,6 +19,10 @@ from diffcontact.sensitivity import Sensitivity, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
 from diffcontact.system import System
+
+if TYPE_CHECKING:
+    from diffcontact import identify
+    from diffcontact.identify import FitResult, Interval, Observations, Positive, Problem, Real, fit
 
 __all__ = [
     "CatchingUp",
@@ -52,5 +58,21 @@ __all__ = [
     "simulate",
     "systems",
 ]
+
+_OF_IDENTIFY = ("FitResult", "Interval", "Observations", "Positive", "Problem", "Real", "fit")
+
+
+def __getattr__(name: str):
+    """Import `identify` at its first use: with scipy's optimisers it takes as long as all the rest but jax."""
+    if name != "identify" and name not in _OF_IDENTIFY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.identify")
+    globals().update({one: getattr(module, one) for one in _OF_IDENTIFY})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 interruption.over()

@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import subprocess
+import sys
 from functools import reduce
 from importlib.resources import files
 from pathlib import Path
@@ -82,3 +84,14 @@ def test_public_functions_are_annotated(name):
 
 def test_type_checkers_are_told_so():
     assert files("diffcontact").joinpath("py.typed").is_file()
+
+
+def test_an_import_brings_no_optimiser_and_all_names():
+    """A second process: `identify`, which needs scipy, is imported when something of it is used."""
+    code = (
+        "import sys, diffcontact as dc; print('scipy' in sys.modules, set(dc.__all__) <= set(dir(dc)), dc.fit.__name__)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert said.split() == ["False", "True", "fit"]
+    with pytest.raises(AttributeError, match="no attribute 'fitt'"):
+        dc.fitt  # noqa: B018

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from scipy.optimize import nnls
 
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.mass import solve
@@ -297,6 +296,8 @@ def nonnegative(matrix, offset) -> np.ndarray:
     """argmin_x 1/2 x^T A x + b^T x over x >= 0, for A (k, k) that may be singular."""
     if not offset.size:
         return offset
+    from scipy.optimize import nnls  # takes a quarter of a second to import
+
     # Beyond the rounding of A.
     ridge = max(1e-13, 8 * float(np.finfo(matrix.dtype).eps)) * np.trace(matrix) * np.eye(len(matrix))
     upper = np.linalg.cholesky(matrix + ridge).T

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from scipy.spatial import ConvexHull, QhullError
 
 from diffcontact.shapes.shape import Nearest, Shape, Spots, away, known, lengths, numbers
 
@@ -205,6 +204,8 @@ class Polyhedron(_Polytope):
         Raises:
             ValueError: its vertices lie in one plane, or are traced.
         """
+        from scipy.spatial import ConvexHull, QhullError  # takes a quarter of a second to import
+
         if not known(self.vertices):
             raise ValueError("Polyhedron: the inertia of traced vertices is not known; expected params['inertia']")
         points = np.asarray(self.vertices)
