@@ -1,6 +1,5 @@
 """Fits of what is really simulated: the formulas that stand in for it elsewhere are right, and one program serves."""
 
-import gc
 from dataclasses import replace
 
 import jax.numpy as jnp
