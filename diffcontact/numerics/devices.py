@@ -22,6 +22,7 @@ class SideBySide:
         bench: copies in the largest batch that `doctor --bench` measures.
         apart: branch around the only step of an interval: half the time on a CPU, a wait on an accelerator.
         factored: work of a batch of factorizations from which LAPACK gets it in parts (`linear`); None: never.
+        panel: entries of a matrix up to which LAPACK factors it on the calling thread alone; None: any.
     """
 
     ensemble: int
@@ -29,6 +30,7 @@ class SideBySide:
     bench: int
     apart: bool
     factored: int | None
+    panel: int | None
 
 
 # From a work of 200 000, number of entries times rows, jaxlib deals factorizations out to threads.
@@ -38,9 +40,10 @@ _ON_CPU = SideBySide(
     bench=1024,
     apart=True,
     factored=200_000 if jax.__version_info__ < (0, 11) else None,
+    panel=16_384,
 )
 # A chunk of an ensemble has to fit into the memory of smaller devices too.
-_ELSEWHERE = SideBySide(ensemble=16_384, candidates=1024, bench=65_536, apart=False, factored=None)
+_ELSEWHERE = SideBySide(ensemble=16_384, candidates=1024, bench=65_536, apart=False, factored=None, panel=None)
 
 
 def side_by_side(platform: str | None = None) -> SideBySide:

@@ -3,6 +3,9 @@
 The factors are LAPACK's. A batch goes there as one call. A CPU of jaxlib 0.10 deals a long batch out to its threads and
 waits for them, on one of these threads: as many such calls at once as there are threads all wait for ever. So a batch
 goes there in parts that are not dealt out; `numerics.devices` says how long they may be.
+
+OpenBLAS's threads wait for each other, too, many times in one factorization: with another process on the same cores a
+matrix of 192 rows takes 140 ms in place of 0.4. So matrices of middle size are factored in parts that one thread does.
 """
 
 from __future__ import annotations
@@ -16,11 +19,17 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from diffcontact.numerics.batching import custom_jvp_all_orders
+from diffcontact.numerics.batching import custom_jvp_all_orders, in_lanes
 from diffcontact.numerics.devices import side_by_side
 
 # Rows up to which a triangle is written out. In a batch LAPACK takes four to eight times as long for each triangle.
 _WRITTEN_OUT = 3
+# Rows of the largest matrix that is factored in parts: more make a long program, and waits are little of their work.
+_MIDDLE = 1024
+# Parts that a loop takes in turns.
+_TURNS = 8
+# Rows of a triangle that is inverted where it has many right-hand sides: LAPACK does this on the calling thread.
+_TRIANGLE = 31
 # Parts up to which a batch is written out, too: a loop would copy each part out of the batch and back.
 _PARTS = 4
 
@@ -32,7 +41,7 @@ def cholesky(A: Array) -> Array:
     The upper triangle of A is not read.
     """
     if A.shape[0] > _WRITTEN_OUT:
-        return _cholesky(A)
+        return _cholesky_in_parts(A) if _in_parts(A.shape[0]) else _cholesky(A)
     columns: list[Array] = []
     for j in range(A.shape[0]):
         column = A[:, j] - sum((done * done[j] for done in columns), jnp.zeros_like(A[:, j]))
@@ -99,6 +108,8 @@ class LU(NamedTuple):
     def of(cls, A: Array) -> LU:
         """Factor A (n, n), without a derivative: `solve` has its own."""
         fixed = lax.stop_gradient(A)
+        if _in_parts(A.shape[0]):
+            return cls(A, *_lu_in_parts(fixed))
         none = jnp.zeros(1, jnp.int32)
         factors, swaps = (fixed, none) if A.size == 1 else _lu(fixed)
         return cls(A, factors, swaps, lax.linalg.lu_pivots_to_permutation(swaps, A.shape[0]))
@@ -188,6 +199,98 @@ _lu = _in_lanes(lambda A: tuple(lax.linalg.lu(A)[:2]), _cubed)
 _svd = _in_lanes(lambda A: tuple(jnp.linalg.svd(A)), lambda shape: 1_000_000 * prod(shape))
 
 
+def _in_parts(count):
+    panel = side_by_side().panel
+    return panel is not None and count * count > panel and count <= _MIDDLE
+
+
+def _lu_in_parts(A):
+    """Factor A (m, n), m >= n, as LAPACK does, half of its columns after the other: factors, swaps (n,), order (m,)."""
+    count, size = A.shape
+    fits = max(1, (side_by_side().panel or 1) // count)
+    if size <= fits:
+        factors, swaps = _lu(A)
+        return factors, swaps, lax.linalg.lu_pivots_to_permutation(swaps, count)
+    width = next(width for width in range(fits, 0, -1) if size % width == 0)
+    if size <= _TURNS * width:
+        return _lu_in_turns(A, width)
+    half = size // 2
+    left, swaps, order = _lu_in_parts(A[:, :half])
+    right = A[:, half:][order]
+    top = _substituted_in_parts(left[:half], right[:half], "unit", False)
+    rest, more, then = _lu_in_parts(right[half:] - left[half:] @ top)
+    lower = jnp.concatenate([left[half:][then], rest], axis=1)
+    factors = jnp.concatenate([jnp.concatenate([left[:half], top], axis=1), lower])
+    return factors, jnp.concatenate([swaps, more + half]), jnp.concatenate([order[:half], order[half:][then]])
+
+
+def _lu_in_turns(A, width):
+    """Factor A (m, n), n / width columns after the other in a loop: a short program."""
+    count, size = A.shape
+    rows, columns = jnp.arange(count), jnp.arange(size)
+
+    def turn(number, state):
+        A, swaps, order = state
+        first = number * width
+        panel = lax.dynamic_slice(A, (0, first), (count, width))
+        # Rows above are zero and come last: no pivot is there.
+        factors, own = _lu(jnp.roll(jnp.where(rows[:, None] >= first, panel, 0), -first, axis=0))
+        then = (jnp.roll(lax.linalg.lu_pivots_to_permutation(own, count), first) + first) % count
+        panel = jnp.where(rows[:, None] >= first, jnp.roll(factors, first, axis=0), panel)
+        A = A[then]
+        across = lax.dynamic_slice(A, (first, 0), (width, size))
+        later = (columns >= first + width)[None]
+        corner = lax.dynamic_slice(panel, (first, 0), (width, width))
+        top = jnp.where(later, _substituted_in_parts(corner, across, "unit", False), 0)
+        A = A - jnp.where(rows[:, None] >= first + width, panel, 0) @ top
+        A = lax.dynamic_update_slice(A, jnp.where(later, top, across), (first, 0))
+        A = lax.dynamic_update_slice(A, panel, (0, first))
+        return A, lax.dynamic_update_slice(swaps, own + first, (first,)), order[then]
+
+    start = A, jnp.zeros(size, jnp.int32), jnp.arange(count, dtype=jnp.int32)
+    return lax.fori_loop(0, size // width, turn, in_lanes(start, A))
+
+
+def _cholesky_in_parts(A):
+    count = A.shape[0]
+    width, rows = _width(count), jnp.arange(count)
+
+    def turn(number, L):
+        first = number * width
+        left = lax.dynamic_slice(A, (0, first), (count, width)) - L @ lax.dynamic_slice(L, (first, 0), (width, count)).T
+        corner = _cholesky(lax.dynamic_slice(left, (first, 0), (width, width)))
+        inverse = _substituted(corner, jnp.eye(width, dtype=A.dtype), "lower", False)
+        column = jnp.where(rows[:, None] >= first + width, left @ inverse.T, 0)
+        column = lax.dynamic_update_slice(column, corner, (first, 0))
+        return lax.dynamic_update_slice(L, column, (0, first))
+
+    return lax.fori_loop(0, count // width, turn, in_lanes(jnp.zeros_like(A), A))
+
+
+def _substituted_in_parts(T, b, kind, transposed):
+    """Solve T x = b (n, k), or T^T x = b, by products with the inverses of small triangles."""
+    count, backwards = T.shape[0], (kind == "upper") != transposed
+    width, rows = _width(count), jnp.arange(count)
+    T = T.T if transposed else T
+    T = jnp.where(rows[:, None] <= rows[None] if backwards else rows[:, None] >= rows[None], T, 0)
+    T = jnp.where(rows[:, None] == rows[None], 1, T) if kind == "unit" else T
+    unit = jnp.eye(width, dtype=T.dtype)
+
+    def turn(number, x):
+        first = (count // width - 1 - number if backwards else number) * width
+        across = lax.dynamic_slice(T, (first, 0), (width, count))
+        corner = lax.dynamic_slice(across, (0, first), (width, width))
+        inverse = _substituted(corner, unit, "upper" if backwards else "lower", False)
+        own = inverse @ (lax.dynamic_slice(b, (first, 0), (width, b.shape[1])) - across @ x)
+        return lax.dynamic_update_slice(x, own, (first, 0))
+
+    return lax.fori_loop(0, count // width, turn, in_lanes(jnp.zeros_like(b), (T, b)))
+
+
+def _width(count):
+    return next(width for width in range(min(count, _TRIANGLE), 0, -1) if count % width == 0)
+
+
 def _substituted(T, b, kind, transposed):
     """Solve T x = b, or T^T x = b, for a triangular T."""
     if T.shape[0] <= _WRITTEN_OUT:
@@ -199,6 +302,8 @@ def _substituted(T, b, kind, transposed):
         return jnp.stack([x[i] for i in order])
     if b.ndim == 1:
         return _substitution(kind, transposed)(T, b[:, None])[:, 0]
+    if b.shape[1] > _TRIANGLE < T.shape[0] and _in_parts(T.shape[0]):
+        return _substituted_in_parts(T, b, kind, transposed)
     return _substitution(kind, transposed)(T, b)
 
 

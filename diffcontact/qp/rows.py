@@ -215,11 +215,19 @@ def dependence_tolerance(count, eps):
     return min(64 * max(count, 16) * eps, 8e-6)
 
 
+# Rows that are eliminated at once where there are several times as many: a pass over all of them, from memory, for each
+# row takes ten times as long.
+_TOGETHER = 64
+
+
 def independent_slots(rows, wanted):
     """Return slots (k,) of a largest independent subset of the wanted rows (c,).
 
-    Gram-Schmidt with pivoting, rows (c, d) of length one or zero; of rows that depend on each other the first stay.
+    Gram-Schmidt with pivoting, rows (c, d) of length one or zero; of rows that depend on each other the first stay. Of
+    very many rows a pivot is the largest, to a tenth of its square, of the largest ones at the last pass over all.
     """
+    if rows.shape[0] > 4 * _TOGETHER:
+        return _in_blocks(rows, wanted)
     limit = min(rows.shape)
     dependent_below = dependence_tolerance(limit, float(jnp.finfo(rows.dtype).eps))
 
@@ -230,11 +238,7 @@ def independent_slots(rows, wanted):
 
     def take(carry):
         residual, slots, index = carry
-        row = residual[index]
-        direction = row * lax.rsqrt(jnp.sum(row * row))
-        residual = residual - (residual @ direction)[:, None] * direction[None, :]
-        # Exactly: rounding must not let the same row be taken twice.
-        residual = jnp.where((jnp.arange(wanted.shape[0]) == index)[:, None], 0, residual)
+        residual, _ = _eliminated(residual, index)
         slots = jnp.where(jnp.arange(limit) == jnp.argmax(slots == NONE), index.astype(slots.dtype), slots)
         return residual, slots, best(residual, slots)
 
@@ -243,6 +247,53 @@ def independent_slots(rows, wanted):
         lambda carry: carry[2] != NONE, once(take), in_lanes((rows, empty, best(rows, empty)), rows)
     )
     return slots
+
+
+def _eliminated(residual, index):
+    """Return what is left of rows without the direction of one of them, and this direction."""
+    row = residual[index]
+    direction = row * lax.rsqrt(jnp.sum(row * row))
+    residual = residual - (residual @ direction)[:, None] * direction[None, :]
+    # Exactly: rounding must not let the same row be taken twice.
+    return jnp.where((jnp.arange(residual.shape[0]) == index)[:, None], 0, residual), direction
+
+
+def _in_blocks(rows, wanted):
+    limit = min(rows.shape)
+    dependent_below = dependence_tolerance(limit, float(jnp.finfo(rows.dtype).eps))
+
+    def take(carry):
+        residual, slots, number, left = carry
+        largest, block = lax.top_k(left, _TOGETHER)
+
+        def one(state):
+            own, directions, slots, number, place, pivot = state
+            own, direction = _eliminated(own, pivot)
+            slots = slots.at[number].set(block[pivot].astype(slots.dtype))
+            square = jnp.sum(own * own, axis=1)
+            next_pivot = jnp.argmax(square)
+            worth = jnp.maximum(dependent_below, 0.1 * largest[0])
+            more = (square[next_pivot] > worth) & (number + 1 < limit)
+            directions = directions.at[place].set(direction)
+            return own, directions, slots, number + 1, place + 1, jnp.where(more, next_pivot, NONE).astype(pivot.dtype)
+
+        zero = jnp.zeros((), number.dtype)
+        own = residual[block]
+        start = own, jnp.zeros_like(own), slots, number, zero, jnp.zeros((), block.dtype)
+        _, directions, slots, number, *_ = lax.while_loop(lambda state: state[5] != NONE, one, start)
+        residual = residual - (residual @ directions.T) @ directions
+        residual = residual.at[jnp.where(slots == NONE, rows.shape[0], slots)].set(0, mode="drop")
+        return residual, slots, number, remaining(residual)
+
+    def remaining(residual):
+        return jnp.where(wanted, jnp.sum(residual * residual, axis=1), 0)
+
+    def unfinished(carry):
+        return (jnp.max(carry[3]) > dependent_below) & (carry[2] < limit)
+
+    empty = jnp.full(limit, NONE, jnp.int32)
+    start = rows, empty, jnp.zeros((), jnp.int32), remaining(rows)
+    return lax.while_loop(unfinished, once(take), in_lanes(start, rows))[1]
 
 
 def slots_of(mask, count):

@@ -27,9 +27,9 @@ PARTS = {"whole": None, "written out": 500, "in a loop": 130}
 
 
 @contextmanager
-def _in_parts(length):
+def _in_parts(length, panel=None):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear, "side_by_side", lambda: SimpleNamespace(factored=length))
+        patch.setattr(linear, "side_by_side", lambda: SimpleNamespace(factored=length, panel=panel))
         # What was traced with the other length is another program.
         jax.clear_caches()
         yield
@@ -101,6 +101,28 @@ def solved(name, columns, size, rng, shared=((0, 0), (None, 0), (0, None))):
 
     for each in jax.tree.leaves(missed((A, b, dA, db), back)):
         assert np.max(np.abs(each)) < tolerance
+
+
+def test_matrices_of_middle_size_in_parts(rng):
+    """Panels in turns, and halves of them, of rows that have to change their places; some columns and many."""
+    size, many = 40, 35
+    A = rng.normal(size=(3, size, size)) / np.sqrt(size) + 4 * np.eye(size)[rng.permutation(size)]
+    b, few = rng.normal(size=(3, size, many)), rng.normal(size=(3, size))
+
+    def missed(A, b, few):
+        positive, lower, factored = A @ A.T, jnp.tril(A) + 4 * jnp.eye(size), linear.LU.of(A)
+        return (
+            [A @ factored.solve(right) - right for right in (b, few)],
+            positive @ linear.solve_positive(positive, b) - b,
+            lower.T @ linear.solve_lower(lower, b, transposed=True) - b,
+            factored.sign() - jnp.linalg.slogdet(A)[0],
+        )
+
+    with _in_parts(None, panel=80):
+        assert "scan" in str(jax.make_jaxpr(linear.LU.of)(A[0]))
+        left = jax.jit(jax.vmap(missed))(A, b, few)
+    # Rounding of systems whose condition is below 100.
+    assert max(np.max(np.abs(each)) for each in jax.tree.leaves(left)) < 1e-11
 
 
 THEIRS = SimpleNamespace(

@@ -46,8 +46,10 @@ def coulomb(
     A solution exists where some u has S u + s = 0 and N u + b >= 0, as in impacts of what is at rest otherwise, but it
     need not be unique: large friction with strong coupling of the normal and the tangential rows has several, or none
     elsewhere (jamming, Painleve's paradox). One contact is solved exactly, in closed form where its tangential rows are
-    alike and not coupled to the normal one. Several are solved contact by contact, with Newton's method on the modes,
-    from rest; where that ends in no solution, from the end of a path that leads to one. Every solution is verified.
+    alike and not coupled to the normal one. Up to 16 are solved contact by contact, with Newton's method on the modes,
+    from rest; where that ends in no solution, from the end of a path that leads to one. More are solved by an
+    interior-point method, with Newton's method on the modes from its end. Each of its twenty steps or so factors one
+    matrix of all c (1 + k) reactions. Every solution is verified.
 
     Args:
         mass: (d,) diagonal of M, or (d, d), symmetric positive definite [kg].
@@ -71,7 +73,8 @@ def coulomb(
 
     Reference:
         M. Jean, Comput. Methods Appl. Mech. Eng. 177 (1999); V. Acary, F. Cadoux, C. Lemarechal, J. Malick, ZAMM 91
-        (2011); existence: A. Klarbring, J.-S. Pang, SIAM J. Optim. 8 (1998).
+        (2011); existence: A. Klarbring, J.-S. Pang, SIAM J. Optim. 8 (1998); many contacts: V. Acary, P. Armand, H.
+        Minh Nguyen, M. Shpakovych, Optim. Methods Softw. 39 (2024).
 
     Example:
         A puck that hits the floor obliquely slips, with friction 0.5.

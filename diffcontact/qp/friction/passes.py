@@ -103,7 +103,15 @@ def residual(contacts, r):
     left = natural_map(r, contacts.velocities(r), contacts.friction, stride) / stride[:, None]
     noise = contacts.noise + 16 * jnp.finfo(r.dtype).eps * jnp.max(jnp.abs(r))
     largest = jnp.maximum(jnp.max(jnp.abs(left)) - noise, 0)
-    return left, jnp.where(largest > 0, largest / linear.nonzero(contacts.unit), 0)
+    return left, jnp.where(largest == 0, 0, largest / linear.nonzero(contacts.unit))
+
+
+def compliance(r):
+    """Return what is added to W (c, 1 + k, c, 1 + k) so that a step is unique where rows depend on each other.
+
+    It is little, and what it leaves the next step takes.
+    """
+    return accepted(r.dtype) * jnp.eye(r.size, dtype=r.dtype).reshape(*r.shape, *r.shape)
 
 
 def improve(contacts, r, running):
@@ -149,10 +157,7 @@ def _newton(contacts, r):
     eps = jnp.finfo(r.dtype).eps
     width = eps * (contacts.unit + eps)
     F, by_reaction, by_velocity = linearised(contacts, r, w, contacts.strides(), width)
-    # Where rows depend on each other, a little compliance makes the step unique; what it leaves the next pass takes.
-    count, size = r.shape
-    compliance = accepted(r.dtype) * jnp.eye(count * size, dtype=r.dtype).reshape(count, size, count, size)
-    matrix = assemble(by_reaction, by_velocity, contacts.W + compliance)
+    matrix = assemble(by_reaction, by_velocity, contacts.W + compliance(r))
     dr = linear.solve(matrix, -jnp.ravel(F)).reshape(r.shape)
     dr = jnp.where(jnp.all(jnp.isfinite(dr)), dr, 0)
 

@@ -8,9 +8,8 @@ from friction_problems import random_problems, residual
 from qp_problems import assert_differences, assert_transposed, derivatives, run, with_neighbours
 
 from diffcontact import qp
-from diffcontact.qp.friction import passes
+from diffcontact.qp.friction import interior, passes, path
 from diffcontact.qp.friction.contacts import Contacts
-from diffcontact.qp.friction.path import follow
 from diffcontact.status import Status
 
 NAMES = ("mass", "normals", "tangents", "b", "s", "friction", "v")
@@ -402,14 +401,15 @@ def test_one_contact_alone_and_in_single_precision():
         np.testing.assert_allclose([hit.normal[0], hit.tangential[0, 0]], [P, B], atol=1e-5, err_msg=name)
 
 
-def test_the_path_leads_to_a_solution():
-    """From contacts held apart, also where local solves and Newton's method would have found it."""
+@pytest.mark.parametrize("way", [path, interior])
+def test_the_path_leads_to_a_solution(way):
+    """From contacts held apart, or from inside of the cones, also where Newton's method would have found it."""
 
     def left(mass, normals, tangents, b, s, friction, v):
         on = b < jnp.inf
         H, h = jnp.concatenate([normals[:, None], tangents], axis=1), jnp.concatenate([b[:, None], s], axis=1)
         contacts = Contacts.of(mass, H, jnp.where(on[:, None], h, 0), friction, v, on)
-        return passes.residual(contacts, follow(contacts, 1, True))[1]
+        return passes.residual(contacts, way.follow(contacts, 1, True))[1]
 
-    # It ends where contacts are held apart by eps^0.6 of the fastest velocity.
+    # They end where contacts are held apart by eps^0.6 of the fastest velocity, or at such a residual.
     assert np.mean(np.asarray(jax.jit(jax.vmap(left))(*random_problems(8, 12, 2, contacts=C))) < 1e-6) > 0.8

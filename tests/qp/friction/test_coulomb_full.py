@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from friction.test_coulomb import SQUARE
 from friction.test_coulomb import _problem as problem_of
 from friction.test_coulomb import _residual as residual_of
 from friction.test_coulomb import _solved as flat
@@ -27,6 +28,42 @@ def test_ten_thousand_random_problems_are_solved(make, k):
     found = jax.tree.map(np.asarray, found)
     for i in np.flatnonzero(solved):
         assert residual_of(tuple(x[i] for x in problems), jax.tree.map(lambda x, i=i: x[i], found)) < 1e-10
+
+
+def _stack(rng, boxes, tilt):
+    """Boxes on each other on a slope, four contacts a face: a step under gravity, and some noise where they stand."""
+    rows, freedom, heavy = np.zeros((4 * boxes, 3, 6 * boxes)), np.tile([1, 1, 1, 1 / 6, 1 / 6, 1 / 6], boxes), []
+    for i in range(boxes):
+        heavy.append(10 ** rng.uniform(-0.5, 0.5))
+        for j, corner in enumerate(SQUARE / 2):
+            for body, sign in ((i, 1), (i - 1, -1)):
+                arm = np.array([*corner, -sign / 2]) + 0.05 * rng.normal(size=3)
+                turned = np.concatenate([np.eye(3), np.cross(arm, np.eye(3))], axis=1)[[2, 0, 1]]
+                if body >= 0:
+                    rows[4 * i + j, :, 6 * body : 6 * body + 6] += sign * turned
+    v = np.tile([0.1 * np.sin(tilt), 0, -0.1 * np.cos(tilt), 0, 0, 0], boxes)
+    return np.repeat(heavy, 6) * freedom, rows, v
+
+
+def test_many_contacts(rng):
+    """More contacts than the path is followed for: stacks that stand, slip and tip, rows that depend on each other."""
+    c, d, cases = 20, 36, []
+    for tilt in (0.0, 0.3, 0.8):
+        for mu in (0.0, 0.1, 0.5, 1.2):
+            mass, rows, v = _stack(rng, c // 4, tilt)
+            problem = problem_of(mass, rows[:, 0], rows[:, 1:], mu, v, contacts=c)
+            cases.append(problem)
+    for most in (0.5, 1.0, 1.5) * 4:
+        N, S, u = rng.normal(size=(c, d)), rng.normal(size=(c, 2, d)), rng.normal(size=d)
+        room = rng.exponential(size=c) * (rng.uniform(size=c) < 0.7)
+        friction, v = rng.uniform(0, most, c) * (rng.uniform(size=c) < 0.8), 3 * rng.normal(size=d)
+        # With u contacts are at rest or open: there is a solution.
+        cases.append(problem_of(np.ones(d), N, S, friction, v, room - N @ u, -S @ u, contacts=c))
+    found = run(lambda rows: many(*rows), {str(i): (problem,) for i, problem in enumerate(cases)})
+    solved = [i for i in range(len(cases)) if found[str(i)].status == Status.OK]
+    assert len(solved) >= 0.95 * len(cases)
+    for i in solved:
+        assert residual_of(cases[i], found[str(i)]) < 1e-10, i
 
 
 def test_one_contact_is_always_solved(rng):
