@@ -26,6 +26,7 @@ from jax import Array
 from diffcontact import qp
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.linear import nonzero
 from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status
 from diffcontact.system import System, contacts
@@ -89,14 +90,14 @@ def reverse_triangle(system: System, params: Any, t: Any, q: Array, rho: Any = 0
     normals = contacts(system, params, t, q).normals
     length = jnp.linalg.norm(normals, axis=1, keepdims=True)
     # A gradient that vanishes has no direction and cannot open: it makes the problem infeasible, as it should.
-    unit = normals / jnp.where(length > 0, length, 1.0)
+    unit = normals / nonzero(length)
     still = jnp.zeros(normals.shape[1], q.dtype)
     found = qp.project(jnp.ones_like(still), unit, jnp.where(near, -1.0, jnp.inf), still)
     exists = found.status == Status.OK
     size = jnp.linalg.norm(found.u)
     any_near = jnp.any(near)
     gamma = jnp.where(exists, jnp.where(any_near, size, 1.0), jnp.inf)
-    direction = jnp.where(exists & any_near, found.u / jnp.where(size > 0, size, 1.0), 0.0)
+    direction = jnp.where(exists & any_near, found.u / nonzero(size), 0.0)
     return ReverseTriangle(gamma=gamma, exists=exists, direction=direction)
 
 
@@ -167,7 +168,7 @@ def angle_condition(system: System, params: Any, t: Any, q: Array, rho: Any = 0.
     root = mass_matrix.root(system.mass(q, params))
     whitened = mass_matrix.whiten(root, jnp.where(near[:, None], contacts(system, params, t, q).normals, 0.0).T)
     length = jnp.linalg.norm(whitened, axis=0, keepdims=True)
-    unit = whitened / jnp.where(length > 0, length, 1.0)
+    unit = whitened / nonzero(length)
     cosines = (unit.T @ unit) * (1 - jnp.eye(near.size, dtype=q.dtype))
     worst = jnp.max(jnp.abs(cosines), initial=0.0)
     return AngleCondition(cosines=cosines, worst=worst, holds=worst <= jnp.finfo(q.dtype).eps ** 0.75)
@@ -231,11 +232,11 @@ def velocity_bound(
     load = jnp.max(jnp.linalg.norm(jax.vmap(lambda s: line.load(s, params))(grid), axis=1))
     # T_1 = (sqrt(a^2 + 4 b) - a) / (2 b), written so that b = 0 is its limit 1 / a.
     root = a + jnp.sqrt(a**2 + 4 * b)
-    horizon = jnp.where(root > 0, 2 / jnp.where(root > 0, root, 1.0), jnp.inf)
+    horizon = jnp.where(root > 0, 2 / nonzero(root), jnp.inf)
     left = 1 - a * duration - b * duration**2
     friction = c * line.friction(params) * normal * measure
     known = jnp.linalg.norm(u) + b * duration * jnp.linalg.norm(q) + friction + c * duration * load
-    return VelocityBound(horizon, jnp.where(left > 0, known / jnp.where(left > 0, left, 1.0), jnp.inf))
+    return VelocityBound(horizon, jnp.where(left > 0, known / nonzero(left), jnp.inf))
 
 
 def penetration(system: System, params: Any, t: Array, q: Array) -> Array:

@@ -28,6 +28,7 @@ from jax.core import Tracer
 
 from diffcontact.arguments import placed, require_real
 from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.linear import nonzero
 from diffcontact.particle_line import ParticleLine
 from diffcontact.qp.rows import product
 from diffcontact.schemes.scheme import Scheme
@@ -562,7 +563,7 @@ def no_overlap(gap, reach, where, *more, left: Array | float = 0.0) -> Requireme
     if not gap.size:
         return must(jnp.array(True), Status.OVERLAP, None)
     size = jnp.max(jnp.where(jnp.isfinite(gap) & jnp.isfinite(reach), reach, 0.0))
-    tolerance = left + jnp.finfo(gap.dtype).eps ** 0.75 * jnp.where(size > 0, size, 1.0)
+    tolerance = left + jnp.finfo(gap.dtype).eps ** 0.75 * nonzero(size)
     row = jnp.argmin(gap)
 
     def line(row, gap, *more):

@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
+from diffcontact.numerics.linear import nonzero
 from diffcontact.schemes.monitor import curvature_status, passage_status, undifferentiated
 from diffcontact.schemes.position_projection import project_position
 from diffcontact.schemes.scheme import Info, Scheme
@@ -165,7 +166,7 @@ def _unlike_the_law(system, params, t, h, meant, mass, z, started: _Started, gai
         here, root = contacts(system, params, meant, z), mass_matrix.root(mass)
         rows = mass_matrix.whiten(root, here.normals.T).T
         size = jnp.linalg.norm(rows, axis=1)
-        size = jnp.where(size > 0, size, 1.0)
+        size = nonzero(size)
         cosines = jnp.abs(rows @ rows.T) / (size[:, None] * size[None, :])
         moved = _reached(acts, cosines) @ (rows != 0)
         forces, speed = (

@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from diffcontact.numerics.linear import nonzero
 from diffcontact.numerics.mass import solve
 from diffcontact.schemes.event_timed.contacts import Place, reach
 from diffcontact.schemes.event_timed.percussion import Percussion
@@ -74,7 +75,7 @@ class Layers:
         place = lax.stop_gradient(Place.at(system, params, t, q, u.size))
         normals, mass = place.rows[:, 0], place.mass
         inverse = jnp.sum(normals * solve(mass, normals.T).T, axis=1)
-        like = jnp.where(inverse > 0, 1 / jnp.where(inverse > 0, inverse, 1), jnp.max(mass))
+        like = jnp.where(inverse > 0, 1 / nonzero(inverse), jnp.max(mass))
         below = jnp.array(jnp.inf, q.dtype)
         if way is not None and many:
             # A gap that is met is zero to the root of the precision; it may grow as it goes.

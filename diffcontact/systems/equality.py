@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.systems.tree import Tree, dot, product
+from diffcontact.systems.poses import product
+from diffcontact.systems.tree import Tree, dot
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,10 +26,12 @@ import numpy as np
 from jax import Array, lax
 
 from diffcontact.drawing import Ball, Line, Polyhedron, Shape, Wall
+from diffcontact.numerics.linear import nonzero
 from diffcontact.systems import poses
+from diffcontact.systems.poses import product
 from diffcontact.systems.spin import tangents
 from diffcontact.systems.surroundings import unit
-from diffcontact.systems.tree import Frames, Tree, dot, matrices, product
+from diffcontact.systems.tree import Frames, Tree, dot, matrices
 
 SPHERE, CAPSULE, BOX, ELLIPSOID, CYLINDER, PLANE = "sphere", "capsule", "box", "ellipsoid", "cylinder", "plane"
 _ROUND = (SPHERE, CAPSULE)
@@ -297,7 +299,7 @@ def _nearest_to_box(point: Array, along: Array, size: Array) -> Array:
 
 
 def _quotient(a: Array, b: Array) -> Array:
-    return jnp.where(b > 0, a / jnp.where(b > 0, b, 1.0), 0.0)
+    return jnp.where(b > 0, a / nonzero(b), 0.0)
 
 
 def drawn(geoms: list[Geom], tree: Tree, q: Array) -> tuple[Shape, ...]:

@@ -498,7 +498,7 @@ def _springs(model: Model, params: Any, q: Array) -> Array:
     if joint.size and ("stiffness" in params or np.any(model.defaults["stiffness"][joint])):
         entries = position[:, None] + np.arange(4)
         back = rest[entries] * jnp.array([[1.0, -1.0, -1.0, -1.0]], q.dtype)
-        turned = poses.rotation_vector(tree.product(back, q[entries]), jnp.array([[1.0, 0.0, 0.0, 0.0]], q.dtype))
+        turned = poses.rotation_vector(poses.product(back, q[entries]), jnp.array([[1.0, 0.0, 0.0, 0.0]], q.dtype))
         force = force.at[velocity[:, None] + np.arange(3)].set(-k[joint][:, None] * turned)
     return force
 
@@ -549,7 +549,7 @@ def _poses(joints: tree.Tree, fixed: tree.Place | tree.Body, q: Array) -> Array:
         return jax.vmap(lambda q: _poses(joints, fixed, q))(q)
     place = joints.frames(q).points(fixed.frame, fixed.place)
     own = jnp.asarray(fixed.quaternion, q.dtype)
-    return jnp.concatenate([place, tree.product(joints.orientations(q)[fixed.frame], own)], axis=1)
+    return jnp.concatenate([place, poses.product(joints.orientations(q)[fixed.frame], own)], axis=1)
 
 
 def _drawing(model: Model) -> Drawing:

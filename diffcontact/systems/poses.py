@@ -118,6 +118,13 @@ def quaternion(vector: Any) -> Array:
     return jnp.concatenate([real, share * vector], axis=-1)
 
 
+def product(a: Array, b: Array) -> Array:
+    """Multiply quaternions w x y z (k, 4)."""
+    s, v, r, w = a[:, :1], a[:, 1:], b[:, :1], b[:, 1:]
+    real = s * r - jnp.sum(v * w, axis=1, keepdims=True)
+    return jnp.concatenate([real, s * w + r * v + jnp.cross(v, w)], axis=1)
+
+
 def dexpinv(theta: Array, w: Array) -> Array:
     r"""Return theta' (..., 3) for which the rotation about a vector theta (..., 3) has the spin w (..., 3) [rad/s].
 

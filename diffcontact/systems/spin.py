@@ -163,10 +163,8 @@ def turned(q: Array, u: Array, s, params=None) -> Array:
     """Return the places of spheres (7 count,) after s seconds of velocities u (6 count,)."""
     del params
     each, move = q.reshape(-1, 7), s * u.reshape(-1, 6)
-    turn = poses.quaternion(move[:, 3:])
-    (a, v), (b, w) = ((x[:, :1], x[:, 1:]) for x in (turn, each[:, 3:]))
-    real = a * b - jnp.sum(v * w, axis=1, keepdims=True)
-    return jnp.concatenate([each[:, :3] + move[:, :3], real, a * w + b * v + jnp.cross(v, w)], axis=1).ravel()
+    turned = poses.product(poses.quaternion(move[:, 3:]), each[:, 3:])
+    return jnp.concatenate([each[:, :3] + move[:, :3], turned], axis=1).ravel()
 
 
 def dexpinv(theta: Array, u: Array, params=None) -> Array:

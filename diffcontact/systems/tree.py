@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from diffcontact.numerics.linear import nonzero
 from diffcontact.systems import poses, spin
 
 FREE, BALL, SLIDE, HINGE = range(4)
@@ -151,9 +152,9 @@ class Tree:
         own = jnp.concatenate([jnp.cos(angle), jnp.sin(angle) * jnp.asarray(self.axis, q.dtype)], axis=1)
         if self.turning.size:
             own = own.at[self.turning].set(_unit(q[self.quaternions]))
-        own, parent = product(jnp.asarray(self.quaternion, q.dtype), own), self.parent
+        own, parent = poses.product(jnp.asarray(self.quaternion, q.dtype), own), self.parent
         while parent.any():
-            own, parent = product(own[parent], own), parent[parent]
+            own, parent = poses.product(own[parent], own), parent[parent]
         return own
 
     def rate(self, q: Array, u: Array) -> Array:
@@ -163,7 +164,7 @@ class Tree:
             return moved
         w = u[self.spins]
         w = jnp.concatenate([jnp.zeros_like(w[:, :1]), w], axis=1)
-        return moved.at[self.quaternions].set(product(q[self.quaternions], w) / 2)
+        return moved.at[self.quaternions].set(poses.product(q[self.quaternions], w) / 2)
 
     def normalise(self, q: Array) -> Array:
         """Return q (n,) with quaternions of length one."""
@@ -174,7 +175,7 @@ class Tree:
         """Return the configuration (n,) after s seconds of one velocity u from q."""
         moved = q + s * jnp.where(self.plain, u[self.source], 0)
         turn = poses.quaternion(s * u[self.spins])
-        return moved.at[self.quaternions].set(product(q[self.quaternions], turn))
+        return moved.at[self.quaternions].set(poses.product(q[self.quaternions], turn))
 
     def dexpinv(self, theta: Array, u: Array) -> Array:
         """Return theta' (d,) for which `advance`(q, theta, 1) moves with u, as `spin.dexpinv`."""
@@ -311,14 +312,7 @@ def _weights(mass: Array, inertia: Array) -> Array:
     return jnp.concatenate([jnp.broadcast_to(mass[:, None], inertia.shape), inertia], axis=1)
 
 
-def product(a: Array, b: Array) -> Array:
-    """Multiply quaternions w x y z (k, 4)."""
-    s, v, r, w = a[:, :1], a[:, 1:], b[:, :1], b[:, 1:]
-    real = s * r - jnp.sum(v * w, axis=1, keepdims=True)
-    return jnp.concatenate([real, s * w + r * v + jnp.cross(v, w)], axis=1)
-
-
 def _unit(quaternion: Array) -> Array:
     """Normalise quaternions (k, 4); zero stays zero."""
     squared = jnp.sum(quaternion**2, axis=1, keepdims=True)
-    return quaternion / jnp.sqrt(jnp.where(squared > 0, squared, 1.0))
+    return quaternion / jnp.sqrt(nonzero(squared))

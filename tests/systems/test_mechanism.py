@@ -9,7 +9,7 @@ import pytest
 
 import diffcontact as dc
 from diffcontact import Status
-from diffcontact.systems import tree
+from diffcontact.systems import poses
 from diffcontact.systems.geoms import Touching
 
 mujoco = pytest.importorskip("mujoco", reason="mechanism reads files by MuJoCo, the extra `mujoco`")
@@ -718,7 +718,7 @@ def test_a_fit_of_a_marker_an_angle_and_quaternions_finds_damping_and_restitutio
     noise = np.array([1e-3, 1e-3, 1e-3, 2e-3])
     values = np.asarray(seen(run, {})) + noise * rng.normal(size=(76, 4))
     turned = dc.systems.poses.quaternion(2e-3 * rng.normal(size=(76, 3)))
-    measured = tree.product(system.body_poses(run.q)[:, rod, 3:], turned)
+    measured = poses.product(system.body_poses(run.q)[:, rod, 3:], turned)
 
     def observe(x, p):
         off = dc.systems.poses.rotation_vector(system.body_poses(x.q)[:, rod, 3:], p["measured"][: len(x.q)])

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics.linear import nonzero, safe_sqrt
 from diffcontact.system import contacts, friction_coefficients, rate, tangential_compliances, tangential_restitutions
 
 
@@ -182,11 +183,10 @@ def coupled(place: Place, among: Array, contact: Array) -> Array:
 
 def length(x: Array) -> Array:
     """(c,) of x (c, k), with a derivative at zero."""
-    square = jnp.sum(x * x, axis=1)
-    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+    return safe_sqrt(jnp.sum(x * x, axis=1))
 
 
 def unit(x: Array, otherwise: Array) -> Array:
     """(c, k) directions of x, those of `otherwise` where x is zero."""
     size = length(x)
-    return jnp.where((size > 0)[:, None], x / jnp.where(size > 0, size, 1.0)[:, None], otherwise)
+    return jnp.where((size > 0)[:, None], x / nonzero(size)[:, None], otherwise)

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from diffcontact.numerics.linear import nonzero
+
 # How many times the error that is carried a gap must be, and how many times what the error makes of its square the
 # square of a speed: the error of an impact's derivative, which goes with one over the speed, is then an eighth.
 SAFE, FAST = 2.0, 8.0
@@ -108,7 +110,7 @@ class Margins(NamedTuple):
         `pushed` is M^-1 times the normals.
         """
         sums = jnp.abs(normals @ pushed.T) @ these
-        share = (these / jnp.where(sums > 0, sums, 1.0))[:, None] * normals
+        share = (these / nonzero(sums))[:, None] * normals
         return self._replace(error=self.error - (self.error @ share.T) @ pushed)
 
     def judged(

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from diffcontact.numerics.batching import where_wanted
+from diffcontact.numerics.linear import nonzero
 from diffcontact.numerics.mass import solve
 from diffcontact.schemes.event_timed.contacts import Law, Place, length, velocities
 from diffcontact.schemes.event_timed.margins import Cubic, Margins
@@ -277,7 +278,7 @@ class Monitor:
             rows = jnp.where((held_back | at_rest)[:, None], place.rows[:, 0], 0.0)
             delassus = rows @ jnp.where((held_back | at_rest)[:, None], now.pushed, 0.0).T
             own = jnp.diagonal(delassus)
-            inverse = 1 / jnp.where(own > 0, own, 1.0)
+            inverse = 1 / nonzero(own)
             pulls = jnp.where(held_back, now.speeds[:, 0] * inverse, 0.0)
             blow = jnp.max(delassus * pulls[None, :], axis=1)
             moves = jnp.abs(place.rows[:, 0]) @ jnp.abs(now.u) + jnp.abs(place.drift[:, 0])
@@ -310,8 +311,8 @@ class Monitor:
         rounding = 1e3 * now.limits.slip
         moves = slips & (mu > 0) & (size > jnp.maximum(rounding, fast))
         turned = moves & ((ended & (size > LEFT_ASIDE * before)) | (~ended & (along < TURNED * size)))
-        against = -rub / jnp.where(force > 0, force, 1.0)[:, None]
-        off = length(sliding / jnp.where(size > 0, size, 1.0)[:, None] - against)
+        against = -rub / nonzero(force)[:, None]
+        off = length(sliding / nonzero(size)[:, None] - against)
         pushed = solve(place.mass, jnp.einsum("ckd,ck->cd", place.rows[:, 1:], rub).T)
         across = s * off * length(jnp.einsum("ckd,dc->ck", place.rows[:, 1:], pushed))
         grows = slips & ~ended & (size > jnp.maximum(before, rounding)) & (force > 0)

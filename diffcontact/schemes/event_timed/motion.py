@@ -28,6 +28,7 @@ from jax import Array, lax
 
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import computed_again, entangled, where_wanted
+from diffcontact.numerics.linear import nonzero
 from diffcontact.schemes.event_timed.contacts import Law, Place, bends, free_acceleration, length, unit
 from diffcontact.schemes.event_timed.flow.law import bounce
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP, react
@@ -341,4 +342,4 @@ def blend_weight(place: Place, before, hit, less) -> Array:
     """() how much of a jump of less restitution makes that none makes energy, which is convex along the blend."""
     rise, fall = gain(place, before, hit), gain(place, before, less)
     spread = rise - fall
-    return jnp.where((rise > 0) & (spread > 0), rise / jnp.where(spread > 0, spread, 1.0), 0.0)
+    return jnp.where((rise > 0) & (spread > 0), rise / nonzero(spread), 0.0)

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
+from diffcontact.numerics.linear import nonzero
 from diffcontact.qp.friction.law import length
 from diffcontact.schemes.event_timed.flow.routh import unit
 
@@ -132,7 +133,7 @@ def impulses(W: Array, w: Array, friction: Array, e: Array, compliance: Array) -
     along = jnp.where(slip > 0, way @ pushed, jnp.trace(W[1:, 1:]) / way.size)
     off = length(W[1:, 0]) + length(pushed - along * way)
     plain = off <= jnp.finfo(w.dtype).eps ** 0.75 * (W[0, 0] + along)
-    along = jnp.where(along > 0, along, 1.0)
+    along = nonzero(along)
     share, ended = slip_left(-slip / w[0], along / W[0, 0], friction, e, compliance)
     impulse = jnp.concatenate([-(1 + e) * w[:1] / W[0, 0], -(1 - share) * w[1:] / along])
     return impulse, (plain & ended) | (friction == 0)
@@ -161,7 +162,7 @@ def slip_left(slip: Array, rho: Array, friction: Array, e: Array, compliance: Ar
     """
     slip = jnp.where(slip > 0, slip, jnp.finfo(slip.dtype).eps)
     rigid = jnp.maximum(1 - friction * rho * (1 + e) / slip, 0.0)
-    springs = _Springs(rho, friction, e, jnp.where(compliance > 0, compliance, 1.0))
+    springs = _Springs(rho, friction, e, nonzero(compliance))
     one, zero = jnp.ones_like(slip), jnp.zeros_like(slip)
 
     def going(at: _Node, end: _Node, wanted) -> _Node:

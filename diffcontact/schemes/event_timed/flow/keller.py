@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics.batching import entangled, select, where_wanted
+from diffcontact.numerics.linear import nonzero
 from diffcontact.qp.friction.law import length
 from diffcontact.schemes.event_timed.flow.phase import WORK, Contact, Goal, Reached
 from diffcontact.schemes.event_timed.flow.routh import moved, unit
@@ -126,7 +127,7 @@ def _corrected(contact: Contact, node: Node, goal: Goal, step: Array):
     # The work grows as the square of the impulse where the approach has just ended: its root is what is linear.
     square = (goal.kind == WORK) & (there.work > 0)
     root = jnp.sqrt(jnp.where(square, goal.target / jnp.where(square, there.work, 1.0), 1.0))
-    return there, rates, value * 2 / (1 + root) / jnp.where(rate > 0, rate, 1.0), rate > 0
+    return there, rates, value * 2 / (1 + root) / nonzero(rate), rate > 0
 
 
 @cache
@@ -158,7 +159,7 @@ def _step(contact: Contact, node: Node, step: Array) -> tuple[Node, Array]:
 
     high, low = off(fifth), off(third)
     norm = jnp.sqrt(high**2 + 0.01 * low**2)
-    return Node(Reached(there[:3], there[3:6], there[6]), there[7]), high**2 / jnp.where(norm > 0, norm, 1.0)
+    return Node(Reached(there[:3], there[3:6], there[6]), there[7]), high**2 / nonzero(norm)
 
 
 def _slope(contact: Contact, w: Array) -> Array:
@@ -167,5 +168,5 @@ def _slope(contact: Contact, w: Array) -> Array:
     across = jnp.stack([-d[1], d[0]])
     turning = contact.friction * (d @ W[1:, 1:] @ d - across @ W[1:, 1:] @ across) - d @ W[1:, 0]
     along = contact.sliding(d)
-    rest = jnp.stack([w[0], turning / jnp.where(slip > 0, slip, 1.0)])
+    rest = jnp.stack([w[0], turning / nonzero(slip)])
     return jnp.concatenate([along, W @ along, rest])

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from diffcontact.numerics.linear import nonzero
+
 # What ends a phase: the approach is over, the normal impulse or the work of the normal force has reached its target.
 APPROACH, IMPULSE, WORK = range(3)
 
@@ -68,7 +70,7 @@ class Goal(NamedTuple):
         v, left = at.w[0], self.target - at.work
         upwards = rising > 0
         square = v**2 + 2 * rising * left
-        root = jnp.sqrt(jnp.where(square > 0, square, 1.0))
+        root = jnp.sqrt(nonzero(square))
         worked = (square > 0) & (v + root > 0)
         steps = (
             -v / jnp.where(upwards, rising, 1.0),

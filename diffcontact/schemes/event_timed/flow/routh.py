@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics.batching import select
+from diffcontact.numerics.linear import nonzero
 from diffcontact.qp.friction.law import length
 from diffcontact.schemes.event_timed.flow.phase import Contact, Goal, Reached
 
@@ -76,7 +77,7 @@ def moved(at: Reached, along: Array, rates: Array, step: Array) -> Reached:
 def unit(x: Array) -> Array:
     """(k,) of length one; zero where x is."""
     size = length(x)
-    return x / jnp.where(size > 0, size, 1.0)
+    return x / nonzero(size)
 
 
 def compliant(A: Array, x: Array) -> Array:
@@ -109,7 +110,7 @@ def lasting_direction(contact: Contact) -> Array:
         hold = contact.friction * contact.W[1:, 1:] + g * jnp.eye(2, dtype=c.dtype)
         d = compliant(hold, c)
         slope = d @ compliant(hold, d)
-        return g + d @ d * (length(d) - 1) / jnp.where(slope > 0, slope, 1.0), d
+        return g + d @ d * (length(d) - 1) / nonzero(slope), d
 
     still = lax.stop_gradient(contact)
     least = jnp.maximum(length(still.W[1:, 0]) - still.friction * jnp.trace(still.W[1:, 1:]), 0.0)
