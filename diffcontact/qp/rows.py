@@ -286,12 +286,12 @@ def _in_blocks(rows, wanted):
         return residual, slots, number, remaining(residual)
 
     def remaining(residual):
-        return jnp.where(wanted, jnp.sum(residual * residual, axis=1), 0)
+        return jnp.sum(residual * residual, axis=1)
 
     def unfinished(carry):
         return (jnp.max(carry[3]) > dependent_below) & (carry[2] < limit)
 
-    empty = jnp.full(limit, NONE, jnp.int32)
+    rows, empty = jnp.where(wanted[:, None], rows, 0), jnp.full(limit, NONE, jnp.int32)
     start = rows, empty, jnp.zeros((), jnp.int32), remaining(rows)
     return lax.while_loop(unfinished, once(take), in_lanes(start, rows))[1]
 
