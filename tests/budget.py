@@ -7,7 +7,8 @@ from collections import Counter
 import jax
 
 # Of a cold run: programs, and seconds of processor time of all workers together. On cores of their own 704, and 350 to
-# 530 s; with recordings some more. Slower cores take twice as long. Which modules share a worker changes the programs, too.
+# 530 s; with recordings some more. Slower cores take twice as long. Which modules share a worker changes the programs,
+# too.
 PROGRAMS, SECONDS = 818, 847.0
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
