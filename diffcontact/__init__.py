@@ -1,12 +1,12 @@
 """Differentiable simulation and identification of mechanical systems with contact, impacts and dry friction."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from diffcontact.host import interruption
 
 # isort: split
 # All that takes long to import comes after what waits for Ctrl-C meanwhile.
-from importlib import import_module
-from typing import TYPE_CHECKING
-
 from diffcontact import drawing, hypotheses, qp, shapes, systems
 from diffcontact.certify.certificate import Certificate, certify
 from diffcontact.ensemble import ensemble
