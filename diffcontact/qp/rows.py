@@ -223,8 +223,8 @@ _TOGETHER = 64
 def independent_slots(rows, wanted):
     """Return slots (k,) of a largest independent subset of the wanted rows (c,).
 
-    Gram-Schmidt with pivoting, rows (c, d) of length one or zero; of rows that depend on each other the first stay. Of
-    very many rows a pivot is the largest, to a tenth of its square, of the largest ones at the last pass over all.
+    Gram-Schmidt with pivoting, rows (c, d) of length one or zero; of rows that depend on each other the first stay.
+    Above 256 rows pivots are chosen in blocks of 64. Then the square of a pivot is at least a tenth of the largest one.
     """
     if rows.shape[0] > 4 * _TOGETHER:
         return _in_blocks(rows, wanted)
@@ -259,6 +259,7 @@ def _eliminated(residual, index):
 
 
 def _in_blocks(rows, wanted):
+    """Return such slots: the longest rows left are eliminated among themselves, then all others by them at once."""
     limit = min(rows.shape)
     dependent_below = dependence_tolerance(limit, float(jnp.finfo(rows.dtype).eps))
 
