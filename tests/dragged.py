@@ -21,16 +21,8 @@ def positions(trajectory, params):
     return trajectory.q
 
 
-def scaled(trajectory, params):
-    return params["pixels"] * trajectory.q
-
-
 def start_of(params):
     return params["q0"], params["u0"]
-
-
-def late(times, params):
-    return (times + params["offset"]) / params["rate"]
 
 
 def motion(times):

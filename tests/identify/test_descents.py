@@ -1,6 +1,5 @@
 """Descents on residuals whose minima are known without them: of one start, and run by run."""
 
-import sys
 from copy import copy
 from types import SimpleNamespace
 
@@ -119,13 +118,3 @@ def test_starts_fill_the_bounds_and_keep_to_one_sided_ones():
     assert np.all(low >= edges[0])
     assert np.all(high <= edges[1])
     assert np.all(high - low > (edges[1] - edges[0]) * 62 / 64)
-
-
-def test_a_fit_from_its_start_alone_waits_for_no_other(monkeypatch):
-    """scipy.stats, which draws them, takes half a second to import."""
-    monkeypatch.setitem(sys.modules, "scipy.stats", None)
-    for points in (points_of(1), points_of(65)):
-        np.testing.assert_array_equal(next(points), Layout.start)
-    assert not [*points_of(1)][1:]
-    with pytest.raises(ImportError):
-        next(points)

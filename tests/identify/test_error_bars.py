@@ -5,7 +5,6 @@ The last tests are of noise that is larger where it matters.
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 from scipy.stats import t as student
 
 from diffcontact.identify import error_bars as bars_module
@@ -206,26 +205,6 @@ def test_noise_that_follows_itself_is_in_the_error_bars(rng, monkeypatch):
     assert bars.effective == pytest.approx(n * (1 - 0.64) / (1 + 0.64), rel=0.1)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("phi", [0.0, 0.9])
-def test_one_run_with_correlated_noise_is_covered(rng, phi):
-    n, replicas = 150, 60
-    t = np.linspace(0.0, 1.0, n)
-    # A parabola and a kink: q0, u0, g, and the velocity after a bounce half way.
-    J = np.stack([np.ones(n), t, t**2, np.maximum(t - 0.5, 0.0)], axis=1)
-    inside, inside_plain = np.zeros(4), np.zeros(4)
-    for _ in range(replicas):
-        e = lfilter([1.0], [1.0, -phi], rng.normal(size=n + 400))[400:]
-        theta = least_squares(e, J)
-        bars = error_bars([RunResidual((e - J @ theta)[:, None], -J[:, None, :], np.arange(4))], 4)
-        inside += np.abs(theta) < bars.quantile * np.sqrt(bars.covariance.diagonal())
-        inside_plain += np.abs(theta) < 1.96 * np.sqrt(bars.plain.diagonal())
-    # 4 x 60 intervals, not independent: 0.95 +- 0.02
-    assert inside.mean() / replicas > 0.88
-    if phi:
-        assert inside_plain.mean() / replicas < 0.7
-
-
 def test_runs_without_any_residual_have_finite_error_bars(rng):
     S, O = rng.normal(size=(20, 1)), np.ones((20, 1))  # noqa: E741
     _, residuals = joint_fit([(0.7 * S[:, 0], S, O)] * 3)
@@ -250,24 +229,6 @@ def test_what_only_a_prior_knows_has_the_priors_error(rng):
     assert bars.quantile[3] == pytest.approx(1.96, abs=1e-3)
 
 
-def test_samples_beside_a_faster_recording_have_the_error_bars_of_their_own(rng):
-    """A film beside it has a picture in every third row of the table."""
-    n, every = 120, 3
-    y = lfilter([1.0], [1.0, -0.8], rng.normal(size=n))
-    X = np.stack([np.ones(n), np.arange(n) / n], axis=1)
-    r, J = y - X @ least_squares(y, X), -X[:, None, :]
-    spread_r, spread_J = np.full((every * n, 1), np.nan), np.zeros((every * n, 1, 2))
-    spread_r[::every, 0], spread_J[::every] = r, J
-    index = np.arange(2)
-    own, found = (error_bars([RunResidual(*at, index)], 2) for at in ((r[:, None], J), (spread_r, spread_J)))
-    # Rounding moves where the search for the noise's model stops, by 1e-7.
-    np.testing.assert_allclose(found.covariance, own.covariance, rtol=1e-5)
-    np.testing.assert_allclose(found.quantile, own.quantile, rtol=1e-5)
-    assert found.explanation == own.explanation
-    # Transforms of other lengths.
-    np.testing.assert_allclose(found.effective, own.effective, rtol=0.02)
-
-
 def kinked(n):
     """(n, 3) a place, a speed, and the speed after a bounce half way, which rests on the later half."""
     t = np.linspace(0.0, 1.0, n)
@@ -277,16 +238,6 @@ def kinked(n):
 def fitted_to(y, J):
     theta = np.linalg.lstsq(J, y, rcond=None)[0]
     return theta, RunResidual((y - J @ theta)[:, None], -J[:, None], np.arange(J.shape[1]))
-
-
-def test_noise_alike_everywhere_leaves_most_variances_as_they_are(rng):
-    J = kinked(60)
-    bread = np.linalg.inv(J.T @ J)
-    factors = np.array([uneven([fitted_to(rng.normal(size=60), J)[1]], [[WHITE]], bread)[0] for _ in range(400)])
-    assert factors.min() == 1.0
-    # Half a standard error above its mean a normal number is in 31 %; +- 2.3 % of 400.
-    np.testing.assert_allclose(np.mean(factors > 1.0, axis=0), 0.28, atol=0.1)
-    assert np.mean(np.sqrt(factors)) < 1.05
 
 
 def test_factor_is_that_of_the_variances(rng):

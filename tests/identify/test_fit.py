@@ -12,7 +12,6 @@ from dragged import FREE, NOISE, START, TIMES, inside, problem
 import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Problem, fit
 from diffcontact.identify.problem.joint_residual import JointResidual
-from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import free_parameters
 
 
@@ -40,16 +39,6 @@ def test_a_bouncing_ball_gives_its_parameters_away(rng):
     np.testing.assert_allclose(result.interval95["e"], result.params["e"] + half * np.array([-1, 1]), rtol=1e-9)
 
 
-def test_compression_keeps_cost_gradient_and_curvature(rng):
-    residuals = Objective.of(ball_problem(rng), BALL_START, BALL_FREE).joint
-    theta = np.array([0.75, 9.6, 1.02, 0.25])
-    (at,) = residuals.linearise(theta)
-    f, J = residuals.compressed(theta)
-    assert f.shape == (5,)
-    np.testing.assert_allclose([f @ f, *(J.T @ f)], [at.r[:, 0] @ at.r[:, 0], *(at.J[:, 0].T @ at.r[:, 0])])
-    np.testing.assert_allclose(J.T @ J, at.J[:, 0].T @ at.J[:, 0])
-
-
 def test_restitution_cannot_be_seen_without_an_impact(rng):
     result = fit(ball_problem(rng, sigma=1e-3, end=0.4), BALL_START, BALL_FREE)
     assert result.unidentifiable == [{"e": 1.0}]
@@ -75,18 +64,6 @@ def test_the_status_of_the_trajectory_is_told(rng):
     buried = BALL_START | {"q0": [-0.02]}
     result = fit(ball_problem(rng), buried, {"u0": BALL_FREE["u0"]}, shooting="single", check=False)
     assert dc.Status.OVERLAP.message in result.message
-
-
-def test_the_result_prints_as_a_table_and_goes_to_json(rng):
-    result = fit(ball_problem(rng), BALL_START, BALL_FREE)
-    lines = str(result).splitlines()
-    assert lines[:2] == ["explains the data", ""]
-    assert lines[2].split() == ["parameter", "value", "stderr", "within", "this", "run", "note"]
-    assert [line.split()[0] for line in lines[4:8]] == list(result.names)
-    assert lines[8].startswith("within this run: another run may differ by more")
-    tables = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-    low, high = tables["parameters"]["e"]["interval95"]
-    assert low < tables["parameters"]["e"]["value"] < high
 
 
 LENGTHS = (81, 77, 79)

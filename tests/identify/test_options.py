@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dragged import DRAGGED, FREE, NOISE, SCHEME, START, TIMES, TRUTH, inside, late, motion, positions, problem, scaled
+from dragged import DRAGGED, FREE, NOISE, SCHEME, START, TIMES, TRUTH, inside, motion, positions, problem
 from dragged import start_of as started
 
 from diffcontact.identify import Normal, Observations, Positive, Problem, Real, fit
@@ -33,24 +33,6 @@ def test_the_check_before_a_fit_costs_it_nothing(rng, monkeypatch):
     unchecked = len(evaluated)
     fit(problem(np.random.default_rng(0)), START, FREE)
     assert len(evaluated) == 2 * unchecked > 0
-
-
-def test_tied_parameters_are_those_of_the_fit(rng):
-    # Weight and drag per mass: the mass, known to be twice the drag plus a tenth of a kilogram, and so on.
-    tied = {"mass": lambda p: p["drag"] + 0.7, "weight": lambda p: 2.0 * p["mass"]}
-    params = {name: value for name, value in START.items() if name not in ("mass", "weight")}
-    result = fit(problem(rng), params, FREE, tied=tied)
-    assert inside(result, "drag", 0.8)
-    assert result.params["weight"] == pytest.approx(2 * (result.params["drag"] + 0.7))
-
-
-def test_offset_rate_and_scale_of_the_recording_are_parameters(rng):
-    # A film at 40 frames a second whose frame 12 shows the start, in pixels of 2 mm.
-    run = problem(rng, scaled, factor=500.0, clock=late, stamps=40.0 * TIMES - 12.0)
-    params = START | {"drag": 0.8, "pixels": 400.0, "rate": 36.0, "offset": 12.0}
-    result = fit(run, params, {"pixels": Positive(), "rate": Positive(), "u0": Real()})
-    assert inside(result, "pixels", 500.0)
-    assert inside(result, "rate", 40.0)
 
 
 @pytest.mark.parametrize("loss", ["soft_l1", "huber", "cauchy"])

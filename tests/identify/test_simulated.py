@@ -1,6 +1,9 @@
 """Fits of what is really simulated: the formulas that stand in for it elsewhere are right, and one program serves."""
 
+import resource
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -59,17 +62,51 @@ def test_functions_made_alike_share_their_code():
     assert len({first, third, fourth}) == 3
 
 
-def carts(mass):
-    """Two carts on a line: gap = q1 - q0 - distance."""
-    return dc.System(
-        gap=lambda t, q, p: (q[1] - q[0] - p["distance"])[None],
-        force=lambda t, q, u, p: np.zeros(2),
-        mass=lambda q, p: mass(p),
-        restitution=lambda p: p["e"],
-    )
+class Number:
+    """What the library cannot look into: a system that refers to one has programs of its own."""
+
+    zero = 0.0
 
 
-def collision(rng, e, samples, speed, sigma=1e-3):
+def mappings():
+    return Path("/proc/self/maps").read_bytes().count(b"\n")
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+def test_a_thousand_fits_leave_nothing_behind(rng):
+    """Made anew each time, alike: one program. Of systems that share none so many that the first must have gone."""
+
+    def fitted(held=None):
+        law = (lambda p: p["e"]) if held is None else lambda p: p["e"] + 0.0 * held.zero
+        seen = ball_problem(rng).observations
+        run = Problem(replace(BALL, restitution=law), seen, lambda p: (p["q0"], p["u0"]), substeps=1)
+        fit(run, BALL_TRUTH | {"e": 0.75}, {"e": Interval(0.0, 1.0)}, shooting="single")
+
+    fitted()
+    programs = residual_module.linearise.programs()
+    for count, held in ((1000, None), (40, Number)):
+        before = None
+        for k in range(count):
+            fitted(held and held())
+            if k == count // 2:
+                before = mappings(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert before is not None
+        assert mappings() <= 1.05 * before[0]
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss <= 1.1 * before[1]
+        if held is None:
+            assert residual_module.linearise.programs() == programs
+
+
+CARTS = dc.System(
+    gap=lambda t, q, p: (q[1] - q[0] - p["distance"])[None],
+    force=lambda t, q, u, p: np.zeros(2),
+    mass=lambda q, p: jnp.stack([p["ratio"], jnp.ones_like(p["ratio"])]),
+    restitution=lambda p: p["e"],
+)
+
+
+def collision(rng, samples, speed, e=0.8, sigma=1e-3):
     """Two carts of mass ratio 0.9, 0.1 m apart at contact: straight lines before and after."""
     times = np.linspace(0.0, 2.0, 101)[:samples]
     q0, u0 = np.array([0.0, 0.6]), np.array([speed, 0.0])
@@ -80,19 +117,11 @@ def collision(rng, e, samples, speed, sigma=1e-3):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("e", [0.8, 0.0])
-def test_three_collisions_share_what_they_have_in_common_and_one_compilation(rng, e):
-    observations = [
-        collision(rng, e, samples, speed) for samples, speed in zip((101, 95, 98), (0.5, 0.6, 0.7), strict=True)
-    ]
-    system = carts(lambda p: jnp.stack([p["ratio"], jnp.ones_like(p["ratio"])]))
+def test_three_collisions_share_what_they_have_in_common_and_one_compilation(rng):
+    observations = [collision(rng, samples, speed) for samples, speed in ((101, 0.5), (95, 0.6), (98, 0.7))]
     own = ("distance", "q0", "u0")
-    problems = [Problem(system, seen, start_of, substeps=1, per_run=own) for seen in observations]
-    if e == 0:  # push e below zero: what an inward slope after the impact would look like
-        for problem in problems:
-            values = problem.observations.values
-            values.setflags(write=True)
-            values[:, 1] -= 1e-4 * np.cumsum(values[:, 1] - values[:, 0] < 0.103)
+    problems = [Problem(CARTS, seen, start_of, substeps=1, per_run=own) for seen in observations]
+
     start = {
         "e": 0.6,
         "ratio": 1.0,
@@ -104,20 +133,10 @@ def test_three_collisions_share_what_they_have_in_common_and_one_compilation(rng
     before = residual_module.linearise.programs()
     result = fit(problems, start, free)
     assert residual_module.linearise.programs() <= before + 1
-    if e:
-        assert result.converged
-        assert abs(result.params["e"] - 0.8) < 0.01
-        assert abs(result.params["ratio"] - 0.9) < 0.01
-        np.testing.assert_allclose(result.params["distance"], 0.1, atol=5e-3)
-        return
-    assert result.at_bound == ("e",)
-    assert result.params["e"] < 1e-3
-    assert 0 < result.stderr["e"] < 0.1
-    low, high = result.interval95["e"]
-    assert low == 0.0
-    assert high > result.params["e"]
-    assert np.count_nonzero(result.covariance[result.names.index("e")]) == 1
-    assert "at a bound: e" in result.message
+    assert result.converged
+    assert abs(result.params["e"] - 0.8) < 0.01
+    assert abs(result.params["ratio"] - 0.9) < 0.01
+    np.testing.assert_allclose(result.params["distance"], 0.1, atol=5e-3)
 
 
 @pytest.mark.full
@@ -129,26 +148,3 @@ def test_steps_of_every_number_are_one_program():
     found = fit(replace(run, observations=seen), {"g": 0.2, "u0": [0.0]}, {"g": Positive(), "u0": Real()})
     assert found.objective.joint.runs[0].model.substeps > 1
     assert residual_module.linearise.programs() == 1
-
-
-@pytest.mark.full
-def test_bodies_that_stick_have_a_restitution_near_zero_and_not_an_unseen_one():
-    # Pressed together after the impact, they stay so for all small e: the derivative by e vanishes, a secant does not.
-    riders = dc.System(
-        gap=lambda t, q, p: (q[1] - q[0] - 0.1)[None],
-        force=lambda t, q, u, p: np.array([0.02, -0.02]),
-        mass=lambda q, p: np.ones(2),
-        restitution=lambda p: p["e"],
-    )
-    times = np.linspace(0.0, 1.0, 101)
-    track = np.asarray(dc.simulate(riders, {"e": 0.0}, [0.0, 0.4], [0.6, 0.0], times).q)
-    seen = track + 1e-4 * np.random.default_rng(0).normal(size=track.shape)
-    problem = Problem(
-        riders, Observations(times, seen, 1e-4, lambda x, p: x.q), lambda p: ([0.0, 0.4], p["u0"]), substeps=1
-    )
-    result = fit(problem, {"e": 0.0, "u0": np.array([0.6, 0.0])}, {"e": Interval(0.0, 1.0), "u0": Real()})
-    # Chi^2 is flat up to e = 0.003 and grows by 150 at 0.01.
-    low, high = result.to_dict()["parameters"]["e"]["interval95"]
-    assert low == 0 < high < 0.01
-    assert not result.unidentifiable
-    assert 0 < result.stderr["e"] < 0.01

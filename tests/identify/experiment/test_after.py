@@ -29,12 +29,6 @@ def test_correlated_noise_is_as_correlated_at_any_rate(ratio, rng):
     np.testing.assert_allclose(noise.score(J, ratio * spacing), exact, rtol=1e-7)
 
 
-def test_white_noise_is_white_at_any_rate(rng):
-    noise = Noise((Autoregression(np.ones(1), 3.0),), np.eye(1), 0.02, np.zeros(2))
-    J = rng.normal(size=(50, 1, 2))
-    np.testing.assert_allclose(noise.score(J, 0.007), 9.0 * J[:, 0].T @ J[:, 0], rtol=1e-12)
-
-
 def runs(rng, count, scatter):
     """Falls with a speed of their own each, and a weight that differs by `scatter` from run to run."""
     made = []

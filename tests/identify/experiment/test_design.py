@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from bouncing import BALL, positions
 
-import diffcontact as dc
 from diffcontact.identify import Interval, Normal, Observations, Positive, Problem, Real, design
 from diffcontact.status import Status
 
@@ -121,32 +120,6 @@ def test_what_cannot_show_it_is_not_proposed():
     one = design(ball(), KNOWN | {"height": 6.0}, ALONE, {"height": [6.0, 1.0]})
     assert one.best.setting == {"height": 1.0}
     assert "as it was shows nothing of it" in one.sentence
-
-
-@pytest.mark.full
-def test_friction_is_sought_where_something_slips():
-    block = dc.System(
-        gap=lambda t, q, p: q[1:],
-        force=lambda t, q, u, p: jnp.stack([p["pull"], jnp.asarray(-G, q.dtype)]),
-        mass=lambda q, p: np.ones(2),
-        restitution=lambda p: np.zeros(1),
-        slip=lambda t, q, u, p: u[None, :1],
-        friction=lambda p: p["mu"][None],
-    )
-
-    def rest(params):
-        return np.zeros(2), np.zeros(2)
-
-    seen = Observations(TIMES, np.zeros((TIMES.size, 1)), NOISE, lambda run, p: run.q[:, :1])
-    problem = Problem(block, seen, rest, substeps=1)
-    free, pulls = {"mu": Interval(0.0, 1.0)}, [1.0, 2.0, 4.0]
-    found = design(problem, {"mu": 0.3, "pull": 1.5}, free, {"pull": pulls})
-    # It slips where it is pulled by more than mu g = 2.9, by (pull - mu g) t^2 / 2.
-    assert found.best.setting == {"pull": 4.0}
-    assert found.best.stderr["mu"] == pytest.approx(NOISE / np.linalg.norm(G * TIMES**2 / 2), rel=1e-9)
-    others = [one for one in found.candidates if one.setting != {"pull": 4.0}]
-    assert [np.isinf(one.stderr["mu"]) for one in others] == [True, True]
-    assert "where the run as it was shows nothing of it" in found.sentence
 
 
 def test_what_cannot_be_simulated_is_counted():

@@ -115,17 +115,6 @@ def test_a_robust_loss_and_too_few_replicas_are_named(rng):
         bootstrap(fitted(fall(rng), FREE), replicas=1)
 
 
-def test_what_is_printed_begins_with_the_verdict_of_the_fit(rng):
-    """Noise forty times what it is said to be: the fit says no, and so does what is made of it."""
-    result = fitted(fall(rng, noise=1.2 * rng.normal(size=41)), FREE)
-    assert result.verdict.explains == "no"
-    boot = bootstrap(result, replicas=5)
-    assert str(boot).startswith(f"{result.verdict}\n\nparameter")
-    assert "within this run: another run may differ" in str(boot)
-    assert "95 % interval" not in str(boot)
-    assert "percentiles of 5 replicas" in str(boot)
-
-
 def test_what_speaks_against_the_replicas_is_told(rng):
     estimates = rng.normal(1.0, 0.1, size=(50, 2))
     estimates[3:5, 1] = -4.0

@@ -6,13 +6,10 @@ import pytest
 from falling import fall, fitted
 from scipy.stats import truncnorm
 
-from diffcontact.identify import Interval, Normal, Positive, Posterior, Real, fit, posterior
+from diffcontact.identify import Interval, Normal, Positive, Posterior, Real, posterior
 from diffcontact.identify import error_bars as bars_module
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _Sphere
-from diffcontact.identify.intervals.widened import missed
-from diffcontact.identify.verdict.texts import Reason
-from diffcontact.identify.verdict.verdict import Verdict
 
 
 def test_a_robust_loss_and_bad_numbers_are_named(rng):
@@ -62,16 +59,6 @@ def test_a_single_chain_is_told_by_its_halves(rng):
     assert _diagnostics(np.concatenate([moving, moving + 0.01]))[0] > 1.2
 
 
-def test_what_is_printed_begins_with_the_verdict_of_the_fit(rng):
-    draws = rng.normal(1.0, 0.1, size=(2, 200, 1))
-    no = Verdict.of([Reason("it moves otherwise", fatal=True)], "that nothing resists")
-    told = str(Posterior(("e",), draws, np.ones(1), np.array([300.0]), 0, no))
-    assert told.startswith("does not explain the data: do not use these intervals\n  - it moves otherwise\n\nparameter")
-    assert "within this run: another run may differ" in told
-    assert "that nothing resists" in told
-    assert "95 % interval" not in told
-
-
 def test_what_speaks_against_the_draws_is_told(rng):
     draws = rng.normal(1.0, 0.1, size=(2, 200, 2))
     fine = Posterior(("a", "b"), draws, np.ones(2), np.full(2, 300.0), 1)
@@ -91,40 +78,11 @@ def test_what_speaks_against_the_draws_is_told(rng):
     assert "40 effective draws, may be elsewhere, too" in str(poor)
 
 
-def test_another_minimum_is_missed_unless_draws_surround_it(rng):
-    """Of a speed that is the square of a parameter the data do not show the sign."""
-    tied, free = {"u0": lambda p: p["unused"] ** 2 * np.ones(1)}, {"unused": Interval(-1.0, 1.0)}
-    held = {"g": 9.81, "u0": [0.0], "unused": 0.5}
-    result = fit(fall(rng), held, free, tied=tied, starts=4, shooting="single")
-    assert len(result.elsewhere) == 1
-    around = result.params["unused"] + 0.01 * rng.normal(size=(4, 100, 1))
-    assert missed(result, around) == result.elsewhere
-    assert missed(result, np.concatenate([around, -around])) == ()
-
-
 def test_draws_whose_motions_cannot_be_trusted_are_told(rng):
     result = fitted(fall(rng), {"g": Positive(), "u0": Real()})
     objective, theta = resumed(result, "test"), resumed(result, "test").parameters.start
     assert _failure(objective, np.tile(theta, (10, 1))) == ""
     assert "not finite" in _failure(objective, np.vstack([np.tile(theta, (9, 1)), [np.nan, 0.0]]))
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("_even")
-def test_where_the_model_is_linear_the_posterior_is_what_the_fit_says(rng):
-    pytest.importorskip("blackjax", reason="the extra 'posterior' is not installed")
-    result = fitted(fall(rng), {"g": Positive(), "u0": Real()})
-    found = posterior(result)
-    assert found.mixed
-    assert found.divergences == 0
-    estimate, stderr = np.array([result.params["g"], *result.params["u0"]]), np.sqrt(np.diag(result.covariance))
-    # 2000 draws, 500 of them effective at least: 4.5 % in the mean, 3 % in the deviation; three of that and more.
-    assert np.all(found.effective > 500)
-    np.testing.assert_allclose((found.mean - estimate) / stderr, 0.0, atol=0.15)
-    np.testing.assert_allclose(found.stderr / stderr, 1.0, atol=0.12)
-    correlation = [np.corrcoef(found.draws.reshape(-1, 2).T)[0, 1], result.covariance[0, 1] / np.prod(stderr)]
-    np.testing.assert_allclose(*correlation, atol=0.05)
-    assert "r-hat 1.0" in str(found)
 
 
 @pytest.mark.full

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
 
@@ -41,15 +40,6 @@ def test_a_kick_changes_the_velocity_by_what_it_says_whatever_the_masses():
 def test_without_it_nothing_changes(beside):
     params = PARAMS if beside is None else Disturbed.of(PARAMS | beside)
     np.testing.assert_array_equal(force(params), FREE.force(0.0, Q, U, PARAMS))
-
-
-def test_parameters_that_are_resisted_are_a_dictionary_and_a_tree():
-    params = Disturbed.of(PARAMS | {RESISTANCE: 0.5})
-    assert params == PARAMS
-    doubled = jax.tree.map(lambda leaf: 2 * leaf, params)
-    assert isinstance(doubled, Disturbed)
-    assert (doubled.rate, doubled["pull"]) == (1.0, 1.0)
-    np.testing.assert_array_equal(doubled["mass"], [4.0, 10.0])
 
 
 @pytest.mark.parametrize(

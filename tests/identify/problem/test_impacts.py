@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bouncing import BALL, BALL_FREE, BALL_TRUTH, bounces, positions, start_of
+from bouncing import BALL, positions, start_of
 
 from diffcontact.identify import Impacts, Interval, Observations, Positive, Problem, Real, fit
 from diffcontact.identify.problem.joint_residual import with_impacts
@@ -47,24 +47,6 @@ def test_a_missed_impact_keeps_its_number_and_another_clock_is_followed():
     found = fit(problem, start, {"e": Interval(0.0, 1.0), "rate": Positive()})
     assert found.params["e"] == pytest.approx(0.8, abs=1e-6)
     assert found.params["rate"] == pytest.approx(25.0, abs=1e-5)
-
-
-@pytest.mark.full
-def test_what_the_samples_and_the_sound_say_is_weighed(rng):
-    """Samples of 1 cm and a sound of 1 ms: the error of e is below that of the samples alone, and true."""
-    times = np.linspace(0.0, 1.5, 60)
-    truth = {"e": 0.8, "g": 9.81, "q0": [1.0], "u0": [0.3]}
-    values = (bounces(0.8, 9.81, 1.0, 0.3, times) + 0.01 * rng.normal(size=60))[:, None]
-    heard = times_of_bounces(0.8, 9.81, 1.0, 0.3, 2) + 1e-3 * rng.normal(size=2)
-    alone = fit(Problem(BALL, Observations(times, values, 0.01, positions), start_of, substeps=1), truth, BALL_FREE)
-    both = fit(
-        Problem(BALL, Observations(times, values, 0.01, positions, Impacts(heard, 1e-3)), start_of, substeps=1),
-        truth,
-        BALL_FREE,
-    )
-    for name in ("e", "g"):
-        assert both.stderr[name] < alone.stderr[name]
-        assert abs(both.params[name] - BALL_TRUTH[name]) < 4 * both.stderr[name]
 
 
 def test_each_time_has_a_row_of_its_own():

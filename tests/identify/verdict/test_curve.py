@@ -72,13 +72,6 @@ def test_columns_that_the_fit_has_taken_out_take_nothing_from_those_behind_them(
     assert np.sum(np.any(Q != 0, axis=0)) == 54
 
 
-def test_gaps_do_not_matter(rng):
-    t = np.linspace(0.0, 1.0, SAMPLES)
-    r = rng.normal(size=SAMPLES) + wave(rng, t, 5.0)
-    r[60:80] = np.nan
-    assert curve(evidence(r, flight)) > 0
-
-
 def test_what_the_fit_has_taken_out_is_no_curve(rng):
     t = np.linspace(0.0, 1.0, SAMPLES)
 

@@ -54,14 +54,6 @@ def evidence_of(result):
     return Evidence.of(result, result.objective)
 
 
-def size(verdict, name):
-    """Of a fault that is named first, with its error."""
-    reason = next(reason for reason in verdict.reasons if "fault of the measuring" in reason)
-    found = re.search(rf"alike: {name} by (\S+) \+- ([^\s.]*\.?[^\s.]*)", reason)
-    assert found is not None
-    return tuple(map(float, found.groups()))
-
-
 def test_a_drag_that_was_left_out_is_named_with_its_size(base):
     for result in replicas(base, drag=0.05):
         assert result.verdict.explains == "no"
@@ -88,18 +80,6 @@ def test_that_slow_residuals_are_noise_is_taken_as_right(base):
     # Of so few independent samples one replica in six may look whiter than it is.
     assert sum("that residuals are noise, of which 402 samples are worth" in taken for taken in told) >= REPLICAS - 1
     assert not any("that residuals are noise" in result.verdict.taken for result in replicas(base))
-
-
-def test_a_shift_is_what_a_fit_of_the_changed_data_gives(base):
-    """Data that follow a scale of 1.0003: the estimate moves as the Jacobian at the old one says."""
-    off, noise = 3e-4 * rode(), NOISE * np.random.default_rng(5).normal(size=(TIMES.size, 2))
-    before, after = fit_replicas(base, [np.stack([rode() + noise, rode() + noise + off])])
-    shifts = evidence_of(before)
-    moved = shifts.by({0: off / NOISE})
-    # To second order: the shift is a thousandth of the parameters, its square a millionth.
-    np.testing.assert_allclose(after.estimate - before.estimate, moved, rtol=0.02, atol=5e-6)
-    # The shape that moves a parameter most, of the same size, moves it further.
-    assert np.all(shifts.at_most([float(np.linalg.norm(off / NOISE))]) >= np.abs(moved))
 
 
 def test_what_a_start_depends_on_is_not_sought(base):

@@ -5,6 +5,7 @@ import re
 
 import dragged
 import numpy as np
+import pytest
 from falling import FALLING, SCHEME, TIMES, fall, fitted, start_of
 
 from diffcontact.identify import FitResult, Normal, Observations, Positive, Problem, Real, fit
@@ -51,54 +52,42 @@ def test_where_gravity_is_known_a_scale_would_show():
     assert fell(FREE, priors={"g": Normal(G, 1e-4)}).verdict.taken == ""
 
 
-def zero(taken: str) -> tuple[float, float]:
-    """How much a zero may be off, and by how much that moves g."""
-    (found,) = re.findall(r"zero of channel 0 \((\S+) off it would hardly show, and moves g by (\S+),", taken)
-    return float(found[0]), float(found[1])
+def hardly_shows(taken: str, what: str) -> tuple[float, float]:
+    """How much of it would hardly show, and by how much that moves g."""
+    ((size, moved),) = re.findall(rf"{what} would hardly show, and moves g by (\S+),", taken)
+    return float(size), float(moved)
 
 
-def test_a_zero_that_nobody_sought_is_taken_as_right():
-    """A height that is off by 1 where h = u0 t - g t^2 / 2: what u0 and g make up for of it they are moved by."""
+T, U0 = TIMES[stated(0.0).observations.present[:, 0]], 0.4
+# A zero is a height off by 1; a rate c bends h = u0 t - g t^2 / 2 by -c (u0 t^2 / 2 - g t^3 / 6), here until T = 1 s.
+BENT = -(U0 * T**2 / 2 - G * T**3 / 6) / TIMES[-1]
+
+
+@pytest.mark.parametrize(
+    ("what", "unit", "change", "most"),
+    [
+        (r"zero of channel 0 \((\S+) off it", 1.0, np.ones(T.size), 0.045),
+        (r"what takes (\S+) % of the speed until the end", 0.01, BENT, 0.2),
+    ],
+    ids=["zero", "resistance"],
+)
+def test_what_nobody_sought_is_taken_as_right_as_far_as_it_would_not_show(what, unit, change, most):
+    """What u0 and g make up for of it they are moved by; a zero of a hundredth of the fall, 4.5 m, would be seen."""
     result = fell(FREE)
-    size, moved = zero(result.verdict.taken)
-    observations = stated(0.0).observations
-    t, sigma = TIMES[observations.present[:, 0]], observations.sigma[0, 0]
-    made_up, left, *_ = np.linalg.lstsq(np.column_stack([t, -(t**2) / 2]), np.ones(t.size))
-    # Three standard deviations of the noise as the residuals show it, and no hundredth of the fall, of 4.5 m; steps of
-    # first order, two digits.
-    expected = 3 * sigma * np.sqrt(result.chi2_per_dof / left[0])
-    assert expected < 0.045
-    np.testing.assert_allclose(size, expected, rtol=0.06)
+    assert result.verdict.explains == "yes"
+    size, moved = hardly_shows(result.verdict.taken, what)
+    made_up, left, *_ = np.linalg.lstsq(np.column_stack([T, -(T**2) / 2]), change)
+    # Three standard deviations of the noise as the residuals show it; steps of first order, two digits.
+    expected = min(3 * NOISE * np.sqrt(result.chi2_per_dof / left[0]), most)
+    np.testing.assert_allclose(unit * size, expected, rtol=0.06)
     np.testing.assert_allclose(moved, abs(made_up[1]) * expected, rtol=0.06)
-    # Where the height at the start is sought, too, it makes up for all of it, and nothing else is moved.
+
+
+def test_a_zero_that_a_parameter_makes_up_for_moves_nothing_else():
+    """Where the height at the start is sought, too, it makes up for all of it."""
     observed = stated(1e-3 * np.random.default_rng(2).normal(size=41))
     placed = dataclasses.replace(observed, initial=lambda p: (p["height"], start_of(p)[1]))
     assert "zero" not in fit(placed, {"g": G, "u0": [0.4], "height": [0.0]}, {**FREE, "height": Real()}).verdict.taken
-
-
-def resistance(taken: str) -> tuple[float, float]:
-    """Which part of the speed would hardly show, and by how much that moves g."""
-    (found,) = re.findall(
-        r"what takes (\S+) % of the speed until the end would hardly show, and moves g by (\S+),", taken
-    )
-    return float(found[0]) / 100, float(found[1])
-
-
-def test_a_resistance_that_the_model_has_not_is_taken_as_absent():
-    """A rate c bends h = u0 t - g t^2 / 2 by -c (u0 t^2 / 2 - g t^3 / 6), of which u0 and g make up for t and t^2."""
-    result = fell(FREE)
-    assert result.verdict.explains == "yes"
-    size, moved = resistance(result.verdict.taken)
-    observations = stated(0.0).observations
-    seen, sigma = observations.present[:, 0], observations.sigma[0, 0]
-    t, u0 = TIMES[seen], 0.4
-    bent = -(u0 * t**2 / 2 - G * t**3 / 6) / TIMES[-1]
-    terms = np.column_stack([t, -(t**2) / 2])
-    made_up, left, *_ = np.linalg.lstsq(terms, bent)
-    # Three standard deviations of the noise as the residuals show it; steps of first order, two digits.
-    expected = min(3 * sigma * np.sqrt(result.chi2_per_dof / left[0]), 0.2)
-    np.testing.assert_allclose(size, expected, rtol=0.06)
-    np.testing.assert_allclose(moved, abs(made_up[1]) * expected, rtol=0.06)
 
 
 def test_a_resistance_that_is_seen_is_named_with_its_size():

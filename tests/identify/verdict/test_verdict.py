@@ -281,3 +281,22 @@ def test_priors_count_among_what_tests_a_model():
     known = fit(problem, BALL_TRUTH, BALL_FREE, priors={"g": Normal(9.81, 0.01)})
     assert known.dof == 1
     assert not known.verdict.reasons
+
+
+def of_the_measuring(results):
+    shapes = ("fault of the measuring", "by the shape of the residuals")
+    return [next((r for r in result.verdict.reasons if any(shape in r for shape in shapes)), "") for result in results]
+
+
+def test_a_scale_or_a_clock_that_gravity_contradicts_is_named_and_that_it_makes_up_for_is_not():
+    """Gravity, which the model holds, is named first, and those that do as well stand beside it."""
+    run = ball_problem(np.random.default_rng(0), sigma=0.0, noise=0.003)
+    held = fit(run, START, {name: domain for name, domain in BALL_FREE.items() if name != "g"})
+    for scale, rate in ((1.01, 1.0), (1.0, 1.01), (1.03, 1.0)):
+        seen = scale * heights(sigma=0.0, times=rate * TIMES) + heights(sigma=0.003, seed=4) - heights(sigma=0.0)
+        for reason in of_the_measuring(fit_replicas(held, [seen])):
+            assert "scale of channel 0" in reason or "rate of the clock" in reason
+    assert not any(of_the_measuring(fit_replicas(held, [heights(sigma=0.003, seed=4)])))
+    results = fit_replicas(fit(run, START, BALL_FREE), [1.03 * heights(sigma=0.003 / 1.03, seed=4)])
+    assert not any(of_the_measuring(results))
+    assert all(result.verdict.explains == "yes" for result in results)
