@@ -91,15 +91,6 @@ def test_own_parameters_have_their_error_within_the_run_and_what_the_shared_ones
     assert np.all(np.isfinite(bars.quantile))
 
 
-def test_equal_runs_have_one_degree_of_freedom_less_than_there_are(rng):
-    S, O = rng.normal(size=(30, 1)), np.ones((30, 1))  # noqa: E741
-    theta, residuals = joint_fit(
-        [(S[:, 0] * slope + 0.01 * rng.normal(size=30), S, O) for slope in (0.6, 0.7, 0.8, 0.75)]
-    )
-    bars = error_bars(residuals, theta.size)
-    np.testing.assert_allclose(bars.quantile[0], student.ppf(0.975, 3), rtol=1e-6)
-
-
 @pytest.fixture
 def _white(monkeypatch):
     """The noise is white, and need not be found to be so in hundreds of runs."""
@@ -304,28 +295,3 @@ def test_what_a_prior_says_is_no_noisier(rng, monkeypatch):
     assert bare > 1.3 * (run.r[:, 0] @ run.r[:, 0]) / 98 / 50
     # The samples add a ten-thousandth to it.
     assert told == pytest.approx(1e-6, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    "sigmas", [(1.5, 0.67), *(pytest.param(s, marks=pytest.mark.full) for s in ((1.0, 1.0), (0.67, 1.5)))]
-)
-def test_intervals_cover_whichever_half_is_noisier(rng, monkeypatch, sigmas):
-    def white(r, J):
-        model = Autoregression(np.ones(1), float(np.sqrt(np.sum(r**2) / (r.size - J.shape[2]))), freedom=r.size - 3.0)
-        return RunNoise([model], [])
-
-    # Finding that the noise is white takes most of the time, and is tested elsewhere.
-    monkeypatch.setattr(linearised, "run_noise", white)
-    n, J = 40, kinked(40)
-    sigma = np.where(np.arange(n) < n // 2, *sigmas)
-    inside, without = np.zeros(3), np.zeros(3)
-    for _ in range(600):
-        theta, run = fitted_to(sigma * rng.normal(size=n), J)
-        bars = error_bars([run], 3)
-        half = np.maximum(bars.quantile, student.ppf(0.975, n - 3)) * np.sqrt(bars.covariance.diagonal())
-        inside += np.abs(theta) < half
-        without += np.abs(theta) < student.ppf(0.975, n - 3) * np.sqrt(bars.plain.diagonal())
-    # 95 % of 600, +- 0.9 % each; of noise alike everywhere 96 %. Taken as even, a noisier first half costs 7 %.
-    assert np.all(inside / 600 > 0.925)
-    if sigmas[0] > sigmas[1]:
-        assert np.min(without / 600) < 0.9

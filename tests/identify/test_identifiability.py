@@ -93,41 +93,38 @@ def fitted(problem, free=None, **options):
     return fit(problem, {"g": 9.0, "u0": [0.0], "s": -1.0}, free or {"g": Real(), "u0": Real()}, **options)
 
 
+OBSERVE, LATE = r"Observations\(observe\): returned nan in row", np.where(TIMES[:, None] > 0.5, np.nan, 0.0)
+
+
 @pytest.mark.parametrize(
     ("problem", "message"),
     [
         (
-            lambda: run(initial=lambda p: (np.zeros(1), p["u0"] * jnp.nan)),
-            r"^Problem\(initial\): returned nan in entry 0 of u0; expected finite numbers$",
+            lambda: run(initial=lambda p: (np.zeros(1), p["u0"] * np.nan)),
+            r"Problem\(initial\): .* in entry 0 of u0; exp",
         ),
         (
             lambda: run(lambda x, p: x.q / (0.0 * p["g"])),
-            r"^Observations\(observe\): returned nan in row 0, channel 0, of a trajectory that is finite; expected",
+            f"{OBSERVE} 0, channel 0, of a trajectory that is finite; exp",
         ),
+        (lambda: run(lambda x, p: x.q + LATE), f"{OBSERVE} 21, channel 0, of a trajectory that is finite; expected"),
+        (lambda: run(clock=lambda t, p: t * np.nan), r"Problem\(clock\): returned nan in entry 0; expected finite num"),
         (
-            lambda: run(lambda x, p: jnp.where(x.t[:, None] > 0.5, jnp.sqrt(x.q - 100.0), x.q)),
-            r"^Observations\(observe\): returned nan in row 21, channel 0, of a trajectory that is finite; expected",
-        ),
-        (
-            lambda: run(clock=lambda t, p: jnp.sqrt(t - 0.1)),
-            r"^Problem\(clock\): returned nan in entry 0; expected finite numbers$",
-        ),
-        (
-            lambda: [run(), run(lambda x, p: x.q * jnp.nan)],
-            r"^Observations\(observe\): returned nan .*, of a trajectory that is finite, in run 1; expected finite",
+            lambda: [run(), run(lambda x, p: x.q * np.nan)],
+            f"{OBSERVE} .*, of a trajectory that is finite, in run 1; exp",
         ),
     ],
 )
 def test_the_function_is_named_before_the_search(monkeypatch, problem, message):
     monkeypatch.setitem(fit.__globals__, "search", lambda *_: pytest.fail("searched"))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         fitted(problem())
 
 
 def test_what_is_finite_elsewhere_or_was_not_measured_is_fitted():
     seen = SEEN.copy()
     seen[0] = np.nan
-    unseen = fitted(run(lambda x, p: jnp.where(x.t[:, None] > 0.0, x.q, jnp.nan), values=seen))
+    unseen = fitted(run(lambda x, p: x.q + np.where(TIMES[:, None] > 0.0, 0.0, np.nan), values=seen))
     assert unseen.params["g"] == pytest.approx(9.81, abs=0.2)
     # Of a negative number there is no root, and half of the bounds are positive.
     rooted = run(lambda x, p: x.q + 0.0 * jnp.sqrt(p["s"]))
@@ -158,7 +155,7 @@ def test_restitution_and_drop_height_of_one_rebound(rng):
     values += 1e-3 * rng.normal(size=values.shape)
 
     def rebound(params):
-        return np.zeros(1), params["e"] * jnp.sqrt(2 * params["g"] * params["h"])[None]
+        return np.zeros(1), (params["e"] * (2 * params["g"] * params["h"]) ** 0.5)[None]
 
     problem = Problem(BALL, Observations(times, values, 1e-3, positions), rebound, substeps=1)
     start = {"e": 0.7, "h": 1.1, "g": 9.81}
@@ -166,22 +163,18 @@ def test_restitution_and_drop_height_of_one_rebound(rng):
     assert result.hints == ("only e^2 h is identified, not e and h",)
 
 
-def line(weight):
-    return dc.ParticleLine(
+@pytest.mark.full
+def test_friction_needs_sliding_and_a_free_oscillation_shows_no_mass():
+    block = dc.ParticleLine(
         mass=lambda p: p["mass"] * np.ones(1),
         damping=lambda p: np.zeros((1, 1)),
         stiffness=lambda p: p["k"] * np.ones((1, 1)),
         load=lambda t, p: np.zeros(1),
         friction=lambda p: p["gamma"],
-        normal=lambda t, p: weight * np.ones(1),
+        normal=lambda t, p: 9.81 * np.ones(1),
         percussion_times=[],
         percussions=lambda p: np.zeros(0),
     )
-
-
-@pytest.mark.full
-def test_friction_needs_sliding_and_a_free_oscillation_shows_no_mass():
-    block = line(9.81)
     params = {"mass": 1.0, "k": 5.0, "gamma": 0.2, "q0": np.array([0.1])}
     free = {"gamma": Positive(), "k": Positive(), "mass": Positive()}
 

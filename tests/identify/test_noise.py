@@ -63,20 +63,6 @@ def test_what_the_fit_has_taken_out_is_not_extrapolated():
     assert walk.spectrum(1600)[20] < walk.spectrum(1600)[0]
 
 
-def test_the_bias_of_fitted_residuals_is_undone(rng):
-    n, replicas = 150, 14
-    J = design(n)
-    found = []
-    for _ in range(replicas):
-        e = noise(rng, [1.0, -0.8], n)[:, 0]
-        r = e - J @ np.linalg.lstsq(J, e, rcond=None)[0]
-        r[rng.random(n) < 0.05] = np.nan
-        found.append(-autoregression(r, J).polynomial[1:].sum())
-    # The plain estimate of phi from residuals is low by about (1 + 3 phi) / n per column of J, here 0.07; the standard
-    # error of the mean is 0.6 / sqrt(150 * 14) = 0.013 and the median of a skewed distribution lies close.
-    assert abs(np.median(found) - 0.8) < 0.04
-
-
 def test_of_nothing_and_of_few_samples_no_process_is_made():
     exact, few = autoregression(np.zeros(20), design(20)), autoregression(np.array([1.0, -1.0, np.nan, 0.5]), design(4))
     assert (exact.order, exact.sigma, few.order) == (0, 0.0, 0)
@@ -174,18 +160,6 @@ def test_doubts_are_as_large_as_the_scatter(rng):
         doubted.append(np.sqrt(np.sum(((np.array(powers[1::2]) - powers[2::2]) / 2) ** 2)))
     # The deviation of 24 numbers has a standard error of 14 %, with the order now and then another somewhat more.
     assert np.median(doubted) == pytest.approx(np.std(logarithms), rel=0.4)
-
-
-def test_channels_that_take_turns_are_given_the_polynomial_of_their_own_samples(rng):
-    r, J = two_channels(rng, [1.0, -0.8])
-    turns, columns = np.full((2 * len(r), 2), np.nan), np.zeros((2 * len(r), *J.shape[1:]))
-    for c in range(2):
-        turns[c::2, c], columns[c::2, c] = r[:, c], J[:, c]
-    own, found = run_noise(r, J).models, run_noise(turns, columns).models
-    for mine, other in zip(own, found, strict=True):
-        # Between channels the gap is wider or narrower than a step, but no step leads across it.
-        np.testing.assert_allclose(other.polynomial[::2], mine.polynomial, rtol=1e-6)
-        np.testing.assert_allclose(other.sigma, mine.sigma, rtol=1e-6)
 
 
 TIMES = np.arange(3000) / 500

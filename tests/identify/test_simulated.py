@@ -5,7 +5,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from bouncing import BALL, BALL_FREE, BALL_START, BALL_TRUTH, ball_problem, start_of
@@ -98,45 +97,16 @@ def test_a_thousand_fits_leave_nothing_behind(rng):
             assert residual_module.linearise.programs() == programs
 
 
-CARTS = dc.System(
-    gap=lambda t, q, p: (q[1] - q[0] - p["distance"])[None],
-    force=lambda t, q, u, p: np.zeros(2),
-    mass=lambda q, p: jnp.stack([p["ratio"], jnp.ones_like(p["ratio"])]),
-    restitution=lambda p: p["e"],
-)
-
-
-def collision(rng, samples, speed, e=0.8, sigma=1e-3):
-    """Two carts of mass ratio 0.9, 0.1 m apart at contact: straight lines before and after."""
-    times = np.linspace(0.0, 2.0, 101)[:samples]
-    q0, u0 = np.array([0.0, 0.6]), np.array([speed, 0.0])
-    hit = 0.5 / speed
-    after = np.array([(0.9 - e) * speed / 1.9, 0.9 * (1 + e) * speed / 1.9])
-    seen = np.where(times[:, None] < hit, q0 + u0 * times[:, None], q0 + u0 * hit + after * (times[:, None] - hit))
-    return Observations(times, seen + sigma * rng.normal(size=seen.shape), sigma, lambda run, p: run.q)
-
-
 @pytest.mark.full
-def test_three_collisions_share_what_they_have_in_common_and_one_compilation(rng):
-    observations = [collision(rng, samples, speed) for samples, speed in ((101, 0.5), (95, 0.6), (98, 0.7))]
-    own = ("distance", "q0", "u0")
-    problems = [Problem(CARTS, seen, start_of, substeps=1, per_run=own) for seen in observations]
-
-    start = {
-        "e": 0.6,
-        "ratio": 1.0,
-        "distance": np.full(3, 0.12),
-        "q0": np.tile([0.01, 0.6], (3, 1)),
-        "u0": np.stack([(0.5, 0.6, 0.7), np.zeros(3)], axis=1) + 0.01,
-    }
-    free = {"e": Interval(0.0, 1.0), "ratio": Interval(0.5, 2.0), "distance": Real(), "q0": Real(), "u0": Real()}
+def test_runs_of_different_lengths_are_one_program(rng):
+    long = ball_problem(rng)
+    seen = long.observations
+    short = replace(long, observations=Observations(seen.times[:50], seen.values[:50], 0.01, seen.observe))
+    runs = [replace(run, per_run=("u0",)) for run in (long, short)]
     before = residual_module.linearise.programs()
-    result = fit(problems, start, free)
+    result = fit(runs, BALL_START | {"u0": np.full((2, 1), 0.25)}, BALL_FREE)
     assert residual_module.linearise.programs() <= before + 1
-    assert result.converged
-    assert abs(result.params["e"] - 0.8) < 0.01
-    assert abs(result.params["ratio"] - 0.9) < 0.01
-    np.testing.assert_allclose(result.params["distance"], 0.1, atol=5e-3)
+    assert abs(result.params["e"] - 0.8) < 4 * result.stderr["e"]
 
 
 @pytest.mark.full

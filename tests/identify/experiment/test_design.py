@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from bouncing import BALL, positions
@@ -18,7 +17,7 @@ G = 9.81
 
 
 def start_of(params):
-    return jnp.stack([params["height"]]), jnp.stack([params["speed"]])
+    return params["height"][None], params["speed"][None]
 
 
 def ball(times=TIMES, noise=NOISE):
@@ -51,9 +50,7 @@ def test_the_information_of_a_bounce_is_its_closed_form():
     for one in found.candidates:
         J = jacobian(TIMES, 0.8, one.setting["height"])[:, 0]
         assert one.stderr["e"] == pytest.approx(NOISE / np.linalg.norm(J), rel=1e-9)
-    assert found.best.setting == {
-        "height": min((0.8, 1.0, 1.4), key=lambda h: 1 / np.linalg.norm(jacobian(TIMES, 0.8, h)[:, 0]))
-    }
+    assert found.best is min(found.candidates, key=lambda one: one.stderr["e"])
     assert found.default.stderr["e"] == pytest.approx(NOISE / np.linalg.norm(jacobian(TIMES, 0.8, 1.0)[:, 0]), rel=1e-9)
     assert found.gain(found.best) == pytest.approx((found.default.stderr["e"] / found.best.stderr["e"]) ** 2)
 
@@ -131,10 +128,7 @@ def test_what_cannot_be_simulated_is_counted():
 
 
 def test_rate_length_and_channels_are_of_the_record():
-    def twice(trajectory, params):
-        return jnp.concatenate([trajectory.q, 0.1 * trajectory.q], axis=1)
-
-    seen = Observations(TIMES, np.zeros((41, 2)), NOISE, twice)
+    seen = Observations(TIMES, np.zeros((41, 2)), NOISE, lambda trajectory, params: trajectory.q * np.array([1.0, 0.1]))
     problem = Problem(BALL, seen, start_of, substeps=1)
     found = design(
         problem, KNOWN, ALONE, {"frame_rate": [40.0, 100.0], "duration": [0.8, 1.0], "channels": [(0,), (1,), (0, 1)]}

@@ -10,6 +10,8 @@ from diffcontact.identify import Interval, Normal, Positive, Posterior, Real, po
 from diffcontact.identify import error_bars as bars_module
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _Sphere
+from diffcontact.identify.verdict.texts import Reason
+from diffcontact.identify.verdict.verdict import Verdict
 
 
 def test_a_robust_loss_and_bad_numbers_are_named(rng):
@@ -63,9 +65,9 @@ def test_what_speaks_against_the_draws_is_told(rng):
     draws = rng.normal(1.0, 0.1, size=(2, 200, 2))
     fine = Posterior(("a", "b"), draws, np.ones(2), np.full(2, 300.0), 1)
     assert fine.doubts == ()
-    poor = Posterior(
-        ("a", "b"), draws, np.ones(2), np.array([300.0, 40.0]), 20, missed=({"b": -1.0},), failure="it overlaps"
-    )
+    no = Verdict.of([Reason("it moves otherwise", fatal=True)], "that nothing resists")
+    told = {"missed": ({"b": -1.0},), "failure": "it overlaps"}
+    poor = Posterior(("a", "b"), draws, np.ones(2), np.array([300.0, 40.0]), 20, no, **told)
     assert not poor.mixed
     for part in (
         "more warmup and draws",
@@ -76,6 +78,10 @@ def test_what_speaks_against_the_draws_is_told(rng):
         assert any(part in doubt for doubt in poor.doubts)
         assert part in str(poor)
     assert "40 effective draws, may be elsewhere, too" in str(poor)
+    assert str(poor).startswith("does not explain the data: do not use these intervals\n  - it moves otherwise\n\n")
+    assert "within this run: another run may differ" in str(poor)
+    assert "that nothing resists" in str(poor)
+    assert "95 % interval" not in str(poor)
 
 
 def test_draws_whose_motions_cannot_be_trusted_are_told(rng):

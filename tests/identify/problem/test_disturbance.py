@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
@@ -11,15 +12,18 @@ from diffcontact.identify.problem.residual import KICK, RESISTANCE, Disturbed, d
 FREE = dc.System(
     gap=lambda t, q, p: q[:1] + 100.0,
     force=lambda t, q, u, p: p["pull"] * np.ones(2),
-    mass=lambda q, p: np.diag(p["mass"]),
+    mass=lambda q, p: p["mass"][:, None] * np.eye(2),
     restitution=lambda p: 0.0,
 )
 PARAMS = {"pull": 0.5, "mass": np.array([2.0, 5.0])}
 Q, U = np.zeros(2), np.array([1.0, -3.0])
 
 
+FORCE = jax.jit(lambda params, t: disturbed(FREE).force(t, Q, U, params))
+
+
 def force(params, t=0.0):
-    return np.asarray(disturbed(FREE).force(t, Q, U, params))
+    return np.asarray(FORCE(params, t))
 
 
 def test_what_is_resisted_loses_its_speed_whatever_its_mass():

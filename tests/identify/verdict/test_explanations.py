@@ -82,18 +82,6 @@ def test_that_slow_residuals_are_noise_is_taken_as_right(base):
     assert not any("that residuals are noise" in result.verdict.taken for result in replicas(base))
 
 
-def test_what_a_start_depends_on_is_not_sought(base):
-    shifts = evidence_of(base)
-    assert dict(zip(base.names, shifts.sought.tolist(), strict=True)) == {
-        "restitution": True,
-        "mass_ratio": True,
-        "q0[0]": False,
-        "q0[1]": False,
-        "u0[0]": False,
-        "u0[1]": False,
-    }
-
-
 def without_contact(values, width=0.05):
     """The samples (n, 2) without those taken while bumpers may push: a gap of 0.7 m closes at 0.8 m/s."""
     return np.where(np.abs(TIMES - 0.7 / 0.8)[:, None] < width, np.nan, values)

@@ -7,7 +7,7 @@ import pytest
 from bouncing import BALL, BALL_FREE, BALL_TRUTH, SAMPLES, ball_problem, bounces, positions, start_of
 from scipy.signal import lfilter
 
-from diffcontact.identify import FitResult, Interval, Normal, Observations, Problem, fit, fit_replicas
+from diffcontact.identify import Interval, Normal, Observations, Problem, fit, fit_replicas
 
 TIMES = np.linspace(0.0, 1.5, SAMPLES)
 REPLICAS = 2
@@ -217,35 +217,6 @@ def test_the_best_of_starts_that_disagree_is_doubted(exact):
     )
     (right,) = fit_replicas(exact, [heights(1)])
     assert named([replace(right, start_costs=(right.cost, 3 * right.cost))], "starts") == 0
-
-
-def test_bounces_that_nobody_saw_lead_into_another_minimum_and_out_of_it():
-    """Twenty of sixty samples are missing, and two bounces with them: of single shooting the verdict says so."""
-    times = np.linspace(0.0, 2.4, SAMPLES)
-    exact = bounces(e=0.8, g=9.81, height=1.0, speed=0.3, times=times)
-    seen = exact + 0.01 * np.random.default_rng(4).normal(size=SAMPLES)
-    seen[14:34] = np.nan
-    run = ball_problem(np.random.default_rng(0), end=2.4)
-    run = replace(run, observations=replace(run.observations, values=seen[:, None]))
-    wrong = fit(run, START | {"e": 0.6}, BALL_FREE, shooting="single")
-    assert wrong.verdict.explains == "no"
-    for e in (0.6, 0.9):
-        right = fit(run, START | {"e": e}, BALL_FREE)
-        low, high = right.interval95["e"]
-        # One draw of the noise, two and a half standard errors from the truth at most.
-        assert abs(right.params["e"] - 0.8) < 2.5 * right.stderr["e"]
-        assert high - low < 0.01
-        assert right.verdict.explains == "yes"
-
-
-def test_a_verdict_goes_with_its_result(exact, tmp_path):
-    (result,) = fit_replicas(exact, [heights(1, sigma=0.03)])
-    result.save(tmp_path / "result.json")
-    back = FitResult.load(tmp_path / "result.json")
-    assert back.verdict == result.verdict
-    assert back.verdict.explains == "partly"
-    assert str(back).startswith("explains the data, but for what follows\n  - residuals are")
-    assert BALL_TRUTH["e"] == 0.8
 
 
 def few(samples, speed, start=9.75, domain=BALL_FREE["g"]):
