@@ -58,44 +58,16 @@ def test_times_count_the_pictures_that_differ(rng):
 
 
 @pytest.mark.parametrize(
-    ("false", "stay"),
-    [
-        ([(row, 25.0) for row in (21, 22, 23, 24)], 0),
-        ([(30, 20.0)], 0),
-        ([(9, 880.0), (41, 300.0)], 0),
-        # One that the ball could have reached is off its flight's parabola.
-        ([(34, 500.0)], 0),
-    ],
+    "false",
+    # The last is one that the ball could have reached, and off its flight's parabola.
+    [[(row, 25.0) for row in (21, 22, 23, 24)], [(30, 20.0)], [(9, 880.0), (41, 300.0)], [(34, 500.0)]],
 )
-def test_false_detections_are_left_out_without_being_flagged(false, stay):
+def test_false_detections_are_left_out_without_being_flagged(false):
     clean, found = (run_of(filmed(np.random.default_rng(3), false=wrong)[0]) for wrong in ((), false))
     seen = np.isfinite(found.values[:, 0])
     np.testing.assert_array_equal(found.times, clean.times)
-    assert (found.values[seen] != clean.values[seen]).sum() == stay
+    np.testing.assert_array_equal(found.values[seen], clean.values[seen])
     assert seen.sum() >= np.isfinite(clean.values).sum() - len(false) - 1
-
-
-@pytest.mark.parametrize("still", [True, False])
-def test_six_false_detections_in_the_first_fall_shift_no_bounce_or_are_refused(still):
-    rng, right, refused = np.random.default_rng(2), 0, []
-    for seed in range(6):
-        # The first fall is in rows 7 to 21, three of which repeat a picture: half of what is left is false.
-        first = int(rng.integers(8, 15))
-        rows = range(first, first + 6) if still else rng.choice(np.arange(8, 22), 6, replace=False)
-        values = np.full(6, rng.uniform(0.0, 900.0)) if still else rng.uniform(0.0, 900.0, 6)
-        false = list(zip(map(int, rows), np.round(values), strict=True))
-        rows, _, at = filmed(np.random.default_rng(seed), false=false)
-        try:
-            run = run_of(rows)
-        except ValueError as error:
-            refused.append(str(error))
-            continue
-        found = [float(t) for t in run.notes["bounces"][3:].split(",")]
-        # A bounce later or a picture too many would be off by 15 and by 1; seven samples tell where a fall ends.
-        assert found[1] - found[0] == pytest.approx(at[1] - at[0], abs=0.5), false
-        right += 1
-    assert right >= 3
-    assert all("[preparation] names as its outlier" in message for message in refused)
 
 
 def still(rng, size):
@@ -110,25 +82,30 @@ WANDERING = {
 }
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("way", WANDERING)
-def test_hardly_ever_is_a_first_bounce_mislabelled_by_six_false_detections(way):
+@pytest.mark.parametrize(
+    ("way", "replicas"),
+    [("anywhere", 6), ("at one place", 6), *(pytest.param(way, 40, marks=pytest.mark.full) for way in WANDERING)],
+)
+def test_hardly_ever_is_a_first_bounce_mislabelled_by_six_false_detections(way, replicas):
     """The second fall's time tells: another pair of bounces, or one a picture off, has another. Most are found."""
-    rng, wrong, right, replicas = np.random.default_rng(1), 0, 0, 40
+    rng, wrong, right, refused = np.random.default_rng(1), 0, 0, []
     for seed in range(replicas):
+        # The first fall is in rows 7 to 21, three of which repeat a picture: half of what is left is false.
         first = int(rng.integers(8, 15))
         rows = rng.choice(np.arange(8, 22), 6, replace=False) if way == "anywhere" else range(first, first + 6)
         false = list(zip(map(int, rows), np.round(WANDERING[way](rng, 6)), strict=True))
         rows, _, at = filmed(np.random.default_rng(seed), false=false)
         try:
             run = run_of(rows)
-        except ValueError:
+        except ValueError as error:
+            refused.append(str(error))
             continue
         found = [float(t) for t in run.notes["bounces"][3:].split(",")]
         good = abs(found[1] - found[0] - (at[1] - at[0])) < 0.5
         right, wrong = right + good, wrong + (not good)
+    assert all("[preparation] names as its outlier" in message for message in refused)
     # At most five in a hundred, two of forty; a third one may be chance.
-    assert wrong <= 3
+    assert wrong <= (3 if replicas == 40 else 0)
     assert right >= replicas / 2
 
 

@@ -51,11 +51,6 @@ def test_layouts(lines, expected):
     assert (read.delimiter, read.decimal, read.skip, read.names, found.columns, sum(read.missing, ())) == expected
 
 
-def test_a_layout_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="no columns of numbers; it begins with 'Dear diary'"):
-        layout_of(["Dear diary", "nothing moved"])
-
-
 @pytest.mark.parametrize("header", [["t;x;y;z"], ["t;x;y;z", "s;mm;mm;mm"], []])
 @pytest.mark.parametrize("lost", ["", "-"])
 def test_rows_in_which_most_is_lost_are_data_from_the_first_on(header, lost):
@@ -115,13 +110,6 @@ def test_what_has_digits_is_no_word_for_lost_samples(tmp_path, field, message):
     with pytest.raises(ValueError) as caught:
         survey(path)
     assert str(caught.value).startswith(f"{path}: row 62, column 'x': {message}")
-
-
-def test_what_was_noticed_of_the_layout_is_a_remark(tmp_path):
-    path = tmp_path / "run.csv"
-    rows = "".join(f"{t:.3f},{np.sin(3 * t):.4f},{np.cos(3 * t):.4f}\n" for t in TIMES)
-    path.write_text(f"t [s],x [m],y [m]\n-0.1,gone,gone\n{rows}")
-    assert survey(path).remarks == ("row 2 has numbers but is taken for a line behind the header, not for data",)
 
 
 @pytest.mark.parametrize(
@@ -297,11 +285,6 @@ def test_what_wanders_is_no_clock(tmp_path, way):
     assert look(tmp_path, "clock,y", [TIMES, np.cos(3 * TIMES)]).reading.time == "clock"
 
 
-def test_one_guess_of_the_unit_holds_for_all_columns(tmp_path):
-    found = look(tmp_path, "t [s],x1,y1,x2,y2", [TIMES, *(s * np.sin(3 * TIMES) for s in (200, 3, 90, 7))])
-    assert {column.unit for marker in found.markers for column in marker.axes.values()} == {"mm"}
-
-
 def test_what_rises_is_no_clock_if_it_is_a_place(tmp_path):
     found = look(tmp_path, "x1 [mm],x2 [mm]", [300 * TIMES, 500 + 90 * np.sin(3 * TIMES)])
     assert found.reading.time == ""
@@ -346,13 +329,6 @@ def test_a_long_recording_is_looked_at_in_a_part_of_its_rows(tmp_path):
     assert found.times.size == found.markers[0].axes["x"].values.size == 16_667
     assert found.remarks == (found.thinned,)
     assert found.thinned.startswith("looked at one row in 3 of 50000")
-
-
-def test_roughness_is_the_noise_whatever_the_motion(tmp_path, rng):
-    times = np.arange(3000) / 500
-    found = look(tmp_path, "t [s],x [mm]", [times, 200 * np.sin(3 * times) + 0.5 * rng.normal(size=3000)])
-    # A median of 3000 third differences, correlated over three: to some per cent.
-    np.testing.assert_allclose(found.markers[0].axes["x"].roughness, 0.5, rtol=0.1)
 
 
 def bouncing(times, e=0.8):
@@ -441,10 +417,3 @@ def test_smooth_motion_and_noise_have_no_kinks(rng):
         values = smooth + 0.01 * rng.normal(size=smooth.shape)
         values[rng.random(200) < 0.1] = np.nan
         assert kinks(times, values, np.full((200, 2), 0.01))[0].size == 0
-
-
-def test_an_outlier_is_no_impact(rng):
-    times = np.linspace(0.0, 2.0, 100)
-    values = times[:, None] + 0.01 * rng.normal(size=(100, 1))
-    values[40] += 0.5
-    assert kinks(times, values, np.full((100, 1), 0.01))[0].size == 0

@@ -79,18 +79,6 @@ def test_a_fit_gets_the_free_elements_one_by_one(tmp_path):
     np.testing.assert_allclose(tied, [[0.7, 0.2], [5.0, study.start["u0"][0, 1]], [0.1, 0.06]])
 
 
-@pytest.mark.full
-def test_one_known_mass_makes_the_other_one_seen(tmp_path):
-    result = read_study(*write(tmp_path)).fit()
-    assert result.converged
-    assert not result.unidentifiable
-    assert list(result.names[:2]) == ["mass[0]", "restitution"]
-    # Exact positions; the fit ends where its cost no longer falls, by 1e-8 of it and less.
-    np.testing.assert_allclose(result.params["mass"], MASS, rtol=1e-5)
-    np.testing.assert_allclose(result.params["restitution"], RESTITUTION, rtol=1e-5)
-    np.testing.assert_allclose(result.params["radius"], [0.05, 0.03], rtol=1e-12)
-
-
 def test_what_follows_in_all_elements_needs_no_value(tmp_path):
     scene, files = write(tmp_path, VALUELESS)
     study = read_study(scene, files)
@@ -328,16 +316,6 @@ def test_measured_angles_go_beyond_full_turns(tmp_path):
     study = read_study(*write(tmp_path, DISC, [0.0], sliding, "t,x,y,phi"))
     np.testing.assert_allclose(study.runs[0].values[:, 2], np.unwrap(np.deg2rad(sliding(0)[:, 2])), rtol=1e-12)
     assert study.scene.noises.tolist() == pytest.approx([1e-4, 1e-4, np.deg2rad(0.1)])
-
-
-@pytest.mark.full
-def test_measured_angles_are_fitted(tmp_path):
-    result = read_study(*write(tmp_path, DISC, [0.0], sliding, "t,x,y,phi")).fit()
-    assert result.converged
-    # Exact positions and angles.
-    np.testing.assert_allclose(result.params["friction"], 0.2, rtol=1e-4)
-    np.testing.assert_allclose(result.params["angle0"], np.deg2rad(-160), atol=1e-4)
-    np.testing.assert_allclose(result.params["spin0"], 0.0, atol=1e-2)
 
 
 @cases(

@@ -62,8 +62,3 @@ def test_a_number_is_no_angle(unit, wanted):
 def test_unknown_unit_is_refused(unit):
     with pytest.raises(ValueError, match="unknown unit"):
         Unit.parse(unit)
-
-
-def test_the_nearest_unit_is_named():
-    with pytest.raises(ValueError, match="did you mean 'Hz'"):
-        Unit.parse("hz")
