@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from command_line import BALL, assert_one_line, write
+from tables import cases
 
 from diffcontact.commands.cli import THREADS, _parser, main
 from diffcontact.commands.complaint import complain
@@ -135,36 +136,50 @@ def no_room(monkeypatch, *folders):
     monkeypatch.setattr(files.tempfile, "mkstemp", full)
 
 
-def test_a_full_disk_costs_no_result(tmp_path, capsys, monkeypatch):
-    """What was found is printed, and written elsewhere."""
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    no_room(monkeypatch, tmp_path / "out")
+@pytest.mark.parametrize("room", [True, False])
+def test_a_full_disk_costs_no_result(room, tmp_path, capsys, monkeypatch):
+    """What was found is printed, and written elsewhere where there is room."""
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    no_room(monkeypatch, tmp_path / "out", *([] if room else [str(temporary)]))
     with pytest.raises(OSError) as caught, written_all_the_same(tmp_path / "out", {"result.json": lambda: "{}"}):
         say("e = 0.8")
     assert capsys.readouterr().out == "e = 0.8\n"
-    (kept,) = (tmp_path / "temporary").iterdir()
-    assert kept.read_text() == "{}"
     assert complain(caught.value) == 2
-    assert_one_line(capsys, f"{tmp_path / 'out' / 'result.json'}: No space left on device; kept as {kept}")
-
-
-def test_where_nothing_has_room_another_place_is_asked_for(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    no_room(monkeypatch, tmp_path / "out", str(tmp_path))
-    with pytest.raises(OSError) as caught, written_all_the_same(tmp_path / "out", {"result.json": lambda: "{}"}):
-        say("e = 0.8")
-    assert capsys.readouterr().out == "e = 0.8\n"
-    complain(caught.value)
-    assert_one_line(
-        capsys, "No space left on device; and no room among the temporary files; expected another place: --out"
-    )
+    kept = [*temporary.iterdir()]
+    assert [path.read_text() for path in kept] == ["{}"] * room
+    told = f"kept as {kept[0]}" if room else "and no room among the temporary files; expected another place: --out"
+    assert_one_line(capsys, f"{tmp_path / 'out' / 'result.json'}: No space left on device; {told}")
 
 
 def test_a_closed_terminal_costs_no_result(tmp_path):
     with pytest.raises(BrokenPipeError), written_all_the_same(tmp_path, {"result.json": lambda: "{}"}):
         raise BrokenPipeError
     assert (tmp_path / "result.json").read_text() == "{}"
+
+
+@cases(
+    "command name",
+    """
+    fit carts.toml | result.json
+    fit carts.toml | report.html
+    design ball.toml --times 0:1:3 | design.json
+    design ball.toml --times 0:1:3 | design.png
+    simulate ball.toml --times 0:1:3 | motion.html
+    demo | carts.toml
+    """,
+)
+def test_what_is_not_of_a_command_is_not_written_over(command, name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Study, "selected", lambda self: pytest.fail("fitted"))
+    monkeypatch.setattr("diffcontact.commands.demo.measure", lambda: "t\n")
+    write(tmp_path)
+    (tmp_path / "ball.toml").write_text(BALL)
+    monkeypatch.chdir(tmp_path)
+    (out := tmp_path / "out").mkdir()
+    (out / name).write_text("<!DOCTYPE html>\n<title>mine</title>")
+    assert main([*command.split(), "--out", str(out / name if "simulate" in command else out)]) == 2
+    assert_one_line(capsys, f"{name}: exists already and is not of this command, expected another place: --out ")
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [(name, "<!DOCTYPE html>\n<title>mine</title>")]
 
 
 @pytest.mark.parametrize("leads", ["to a result", "nowhere"])
@@ -206,16 +221,10 @@ print(*(library["num_threads"] for library in threadpoolctl.threadpool_info() if
 """
 
 
-def threads(monkeypatch, **variables):
+@pytest.mark.parametrize("told", ["", "2"])
+def test_products_take_one_thread_unless_the_environment_says_how_many(told):
     """In a process of its own, since the number is the process's."""
-    for variable in THREADS:
-        monkeypatch.delenv(variable, raising=False)
-    for variable, value in variables.items():
-        monkeypatch.setenv(variable, value)
-    ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    return {int(number) for number in ran.stdout.split()}
-
-
-def test_products_take_one_thread_unless_the_environment_says_how_many(monkeypatch):
-    assert threads(monkeypatch) <= {1}
-    assert threads(monkeypatch, OMP_NUM_THREADS="2") <= {2}
+    environment = {name: value for name, value in os.environ.items() if name not in THREADS}
+    environment |= {"OMP_NUM_THREADS": told} if told else {}
+    run = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    assert set(run.stdout.split()) <= {told or "1"}

@@ -6,7 +6,7 @@ import time
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from command_line import assert_one_line, write
+from command_line import write
 
 from diffcontact.commands import doctor
 from diffcontact.commands.cli import main
@@ -69,19 +69,6 @@ def test_a_scene_with_data_begins_as_they_do(tmp_path, capsys):
     assert main(["simulate", str(write(tmp_path)), "--out", str(out)]) == 0
     assert "31 times from 0 to 3 s" in capsys.readouterr().out
     assert "Two simulated carts" in out.read_text()
-
-
-@pytest.mark.parametrize("name", ["ball.toml", "run.csv", "linked.html", "report.html"])
-def test_only_its_own_page_is_written_over(name, tmp_path, capsys):
-    (tmp_path / "run.csv").write_text("t,y\n0,1\n")
-    (tmp_path / "linked.html").symlink_to("ball.toml")
-    (tmp_path / "report.html").write_text("<!DOCTYPE html>\n<title>mine</title>")
-    (tmp_path / "ball.toml").write_text(BALL)
-    before = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
-    assert simulate(tmp_path, "--times", "0:1:3", "--out", str(tmp_path / name)) == 2
-    taken = "exists already and is not of this command, expected another place: --out PLACE"
-    assert_one_line(capsys, f"{name}: {taken}")
-    assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == before
 
 
 def test_wrong_products_are_counted(monkeypatch):

@@ -107,12 +107,3 @@ def test_durations_are_told_in_the_unit_in_which_they_are_given(tmp_path, capsys
     assert {one["setting"]["duration"] for one in found["candidates"]} == {950.0, 1875.0}
     assert design(tmp_path, "--times", "0:1500:61", "--control", "duration=1875", "--draws", "1", scene=HELD) == 0
     assert "duration 1875 ms: stderr of restitution" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["design.json", "design.png"])
-def test_what_is_no_design_is_not_written_over(name, tmp_path, capsys):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / name).write_text("mine")
-    assert design(tmp_path, "--times", "0:1:3") == 2
-    assert_one_line(capsys, f"{name}: exists already and is not of this command, expected another place: --out DIR")
-    assert (tmp_path / "out" / name).read_text() == "mine"

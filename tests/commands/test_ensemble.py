@@ -191,19 +191,17 @@ def test_an_address_that_is_none_is_told(tmp_path, capsys, address):
     assert_one_line(capsys, f"--dask '{address}': ")
 
 
-def test_a_lost_chunk_is_one_line(tmp_path, capsys, monkeypatch):
-    def lost(*_, **__):
-        raise LostChunkError("ensemble(executor): chunk 3 (lanes 9 to 11) was lost")
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (LostChunkError("chunk 3 (lanes 9 to 11) was lost"), 2, "chunk 3 (lanes 9 to 11) was lost"),
+        (KeyboardInterrupt(), 130, "interrupted; the same command goes on from there"),
+    ],
+)
+def test_what_stops_an_ensemble_is_one_line(tmp_path, capsys, monkeypatch, error, code, told):
+    def stopped(*_, **__):
+        raise error
 
-    monkeypatch.setattr("diffcontact.commands.ensemble.ensemble", lost)
-    assert ensemble(tmp_path, "--vary", "q0=-1:0:3", "--times", "0:1000:7") == 2
-    assert_one_line(capsys, "chunk 3 (lanes 9 to 11) was lost")
-
-
-def test_an_interrupted_ensemble_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("diffcontact.commands.ensemble.ensemble", interrupted)
-    assert ensemble(tmp_path, "--vary", "q0=-1:0:3", "--times", "0:1000:7") == 130
-    assert_one_line(capsys, "interrupted; the same command goes on from there")
+    monkeypatch.setattr("diffcontact.commands.ensemble.ensemble", stopped)
+    assert ensemble(tmp_path, "--vary", "q0=-1:0:3", "--times", "0:1000:7") == code
+    assert_one_line(capsys, told)

@@ -36,17 +36,6 @@ def test_a_fit_that_cannot_begin_names_the_scene(tmp_path, capsys, monkeypatch):
     assert_one_line(capsys, "carts.toml: fit(params): at the starting values")
 
 
-@pytest.mark.parametrize("name", ["result.json", "report.html"])
-def test_what_is_no_result_is_not_written_over(tmp_path, capsys, monkeypatch, name):
-    monkeypatch.setattr(Study, "selected", lambda *_: pytest.fail("stop"))
-    scene = write(tmp_path)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / name).write_text('{"mine": 1}')
-    assert fit(scene) == 2
-    assert_one_line(capsys, f"{name}: exists already and is not of this command, expected another place: --out DIR")
-    assert (tmp_path / "out" / name).read_text() == '{"mine": 1}'
-
-
 def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("diffcontact.commands.fit._LONG", 10)
     monkeypatch.setattr(Study, "selected", lambda *_: pytest.fail("stop"))

@@ -328,9 +328,3 @@ def test_what_cannot_be_drafted_is_refused(tmp_path, capsys, monkeypatch, conten
     assert main(["new", "run.csv"]) == 2
     assert_one_line(capsys, message)
     assert [path.name for path in tmp_path.iterdir()] == ["run.csv"]
-
-
-def test_a_recording_that_is_absent_is_named(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["new", "absent.csv"]) == 2
-    assert_one_line(capsys, "absent.csv: No such file or directory")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from diffcontact.report import Channel, Estimate, Event, Numbers, Report, RunView, page
-from diffcontact.report.content import short
 from diffcontact.report.motion import Motion, Moving
 from diffcontact.report.page import packed, residual_sizes, script_json
 
@@ -153,12 +152,6 @@ def test_a_run_without_samples_has_no_residuals():
     assert "measured" not in data_of(text)["runs"][0]
 
 
-@pytest.mark.parametrize("converged", [True, False])
-def test_a_fit_that_did_not_converge_is_marked(converged):
-    numbers = Numbers(**(vars(report().numbers) | {"converged": converged, "message": "stopped"}))
-    assert ("<p class=bad>stopped</p>" in page(report(numbers=numbers))) != converged
-
-
 def test_reasons_that_do_not_decide_unfold():
     told = [f"reason {i}" for i in range(4)]
     numbers = Numbers(**(vars(report().numbers) | {"reasons": told, "gravest": 2}))
@@ -175,11 +168,6 @@ def test_runs_have_one_line_each_with_their_names():
     assert names == ["data/a.csv", "data/a.csv", "data/b.csv", "data/b.csv"]
     assert [text for text in tree.texts if text in ("a.csv", "b.csv")] == ["a.csv", "a.csv", "b.csv", "b.csv"]
     assert [text for text in tree.texts if ".csv [" in text] == ["a.csv [0]", "a.csv [1]", "b.csv [0]", "b.csv [1]"]
-
-
-def test_labels_are_short_where_they_differ():
-    assert short(["x/a.csv", "y/b.csv"]) == ["a.csv", "b.csv"]
-    assert short(["x/a.csv", "y/a.csv"]) == ["x/a.csv", "y/a.csv"]
 
 
 def test_displacements_that_are_residuals_are_not_sent_twice(rng):

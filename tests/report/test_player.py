@@ -176,17 +176,6 @@ def test_what_was_measured_is_in_the_picture_unless_it_is_far_off(browser, pages
     assert ghost > 100
 
 
-def test_dark_is_dark(browser, pages):
-    browser.open(pages / "fit.html")
-    shades = []
-    for scheme in ("light", "dark"):
-        browser.media(prefers_color_scheme=scheme)
-        shades.append(browser.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"))
-    browser.media()
-    assert min(shades[0]) > 200
-    assert max(shades[1]) < 60
-
-
 def test_paper_is_white_and_holds_every_chart(browser, pages):
     browser.media(prefers_color_scheme="dark")
     browser.open(pages / "fit.html")

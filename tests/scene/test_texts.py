@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from diffcontact.commands import ensemble, options
-from diffcontact.host.files import require_no_link
 from diffcontact.host.messages import one_line, printable, shown
 from diffcontact.report.content import short
 from diffcontact.report.table import number as printed
@@ -130,9 +129,3 @@ def test_motions():
     np.testing.assert_allclose(fall.parabola.coef, [0.0, 0.0, 4.0], atol=1e-9)
     steady = bounces.steady_rhythm(np.isin(np.arange(30), [8, 9, 13, 18, 23]))
     assert np.flatnonzero(steady).tolist() == [3, 8, 13, 18, 23, 28]
-
-
-def test_links_are_not_followed(tmp_path):
-    (tmp_path / "result.json").symlink_to(tmp_path / "notes.txt")
-    with pytest.raises(FileExistsError, match="a symbolic link, expected a file"):
-        require_no_link(tmp_path / "result.json")
