@@ -64,36 +64,18 @@ FILES = 'files = ["carts.csv"]'
 FIRST = 'first = ["x1 [mm]", "y1 [mm]"]'
 
 
-def bounds(new, expected):
-    return scene("bounds = [0, 1] }", f"bounds = {new} }}", f"parameters.restitution.bounds: {expected}")
+def place(old, template, key):
+    """What makes the cases of one place in the scene: its new content, and what is expected of the key."""
+    return lambda new, expected: scene(old, template.replace("...", new), f"{key}{expected}")
 
 
-def mass(new, expected):
-    return scene(MASS, f"mass_ratio = {{ {new} }}", f"parameters.mass_ratio.{expected}")
-
-
-def unit(new, expected):
-    return scene(
-        'unit = "mm", per_run = true }\ntilt',
-        f"unit = {new}, per_run = true }}\ntilt",
-        f"parameters.distance.unit: {expected}",
-    )
-
-
-def noise(new, expected):
-    return scene("value = 0.1, unit", f"value = {new}, unit", f"data.noise{expected}")
-
-
-def fit_option(new, expected):
-    return scene("[parameters]", f"[fit]\n{new}\n[parameters]", f"fit.{expected}")
-
-
-def system(new, expected):
-    return scene('kind = "carts"', new, f"system{expected}")
-
-
-def balls(new, expected):
-    return system(f'kind = "balls"\ncount = 2\ndimension = 1\n{new}', expected)
+bounds = place("bounds = [0, 1] }", "bounds = ... }", "parameters.restitution.bounds: ")
+mass = place(MASS, "mass_ratio = { ... }", "parameters.mass_ratio.")
+unit = place('"mm", per_run = true }\ntilt', "..., per_run = true }\ntilt", "parameters.distance.unit: ")
+noise = place("value = 0.1, unit", "value = ..., unit", "data.noise")
+fit_option = place("[parameters]", "[fit]\n...\n[parameters]", "fit.")
+system = place('kind = "carts"', "...", "system")
+balls = place('kind = "carts"', 'kind = "balls"\ncount = 2\ndimension = 1\n...', "system")
 
 
 def command(*arguments, expected):

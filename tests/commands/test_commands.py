@@ -3,7 +3,6 @@
 import re
 import time
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_line import write
@@ -102,13 +101,3 @@ def test_a_row_tells_how_many_in_a_second(capsys):
     assert (name, copies) == ("doubled", "64")
     assert float(compilation) >= 0
     assert float(speed) == pytest.approx(64 * 5 / (1e-3 * float(milliseconds)), rel=0.01)
-
-
-@pytest.mark.full
-def test_the_closed_form_of_the_bench_is_a_bounce():
-    """Continuous at the second impact, with e between the speeds before and after."""
-    y, u = doctor._exactly(jnp.array([doctor._HEIGHT, doctor._BOUNCE]))
-    assert y > 0
-    # Energy after two bounces: e^4 of that at the beginning.
-    energy = u**2 / 2 + doctor._GRAVITY * y
-    assert energy == pytest.approx(doctor._BOUNCE**4 * doctor._GRAVITY * doctor._HEIGHT, rel=1e-12)

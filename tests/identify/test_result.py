@@ -17,7 +17,6 @@ from scipy.optimize import OptimizeResult
 from diffcontact.identify import (
     FitResult,
     Interval,
-    Normal,
     Observations,
     Positive,
     Problem,
@@ -29,7 +28,6 @@ from diffcontact.identify import (
     profile,
     search,
 )
-from diffcontact.identify.estimate import resumed
 from diffcontact.identify.result import _at_bound
 
 FREE = {"g": Positive(), "u0": Real()}
@@ -241,13 +239,3 @@ def test_what_the_data_cannot_see_is_refused_by_all_that_draw_it(rng):
     seen = fitted(fall(np.random.default_rng(0)), FREE)
     error = seen.stderr["g"]
     np.testing.assert_allclose(profile(blind, "g").interval95, profile(seen, "g").interval95, atol=0.04 * error)
-
-
-def test_the_objective_of_a_result_is_at_its_estimate(rng):
-    kept = fitted(fall(rng), FREE, noise="estimated", priors={"g": Normal(9.7, 0.02)})
-    at = resumed(kept, "test")
-    np.testing.assert_array_equal(at.parameters.start, kept.estimate)
-    f, J = at.evaluate(at.parameters.start)
-    assert 0.5 * f @ f == kept.cost
-    # The gradient, in standard errors, vanishes there.
-    assert np.max(np.abs(J.T @ f) * np.sqrt(np.diag(kept.covariance))) < 1e-5

@@ -17,18 +17,15 @@ count = 2
 dimension = 1
 box = [0, 1000]
 unit = "mm"
-
 [data]
 time = "t"
 time_unit = "ms"
 noise = { value = 1, unit = "mm" }
-
 [preparation]
 kind = "coordinates"
 columns = ["a", "b"]
 unit = "mm"
 first_samples = 3
-
 [parameters]
 mass = { value = [100, 200], unit = "g" }
 radius = { value = 5, unit = "cm", bounds = [1, 10] }

@@ -18,17 +18,14 @@ SCENE = """\
 kind = "balls"
 count = 2
 dimension = 1
-
 [data]
 time = "t"
 time_unit = "s"
 noise = { value = 1, unit = "mm" }
-
 [preparation]
 kind = "coordinates"
 columns = ["a", "b"]
 unit = "mm"
-
 [parameters]
 mass = { value = [0.25, 0.2], unit = "kg", free = [true, false], bounds = [[0.1, 1], [0.1, 3]] }
 radius = { value = [50, 40], unit = "mm", free = false }
@@ -36,7 +33,6 @@ gravity = { value = 0, free = false }
 restitution = { value = 0.5 }
 q0 = { value = "from data", unit = "mm", per_run = true }
 u0 = { value = "from data", unit = "mm/s", per_run = true, free = [true, false] }
-
 [ties]
 "radius[1]" = "0.6 * radius[0]"
 """
@@ -183,18 +179,15 @@ kind = "balls"
 count = 1
 dimension = 1
 box = [0, inf]
-
 [data]
 rate = 40
 scale = { value = 2.1, sigma = 0.2, unit = "mm/px" }
 noise = { value = 0.25, unit = "px" }
 window = [0, 1e9]
-
 [preparation]
 kind = "coordinates"
 columns = ["y"]
 unit = "px"
-
 [parameters]
 mass = { value = 1, free = false }
 radius = { value = 20, unit = "mm", free = false }
@@ -274,12 +267,10 @@ count = 1
 dimension = 2
 planes = [[0, 1]]
 spin = true
-
 [data]
 time = "t"
 time_unit = "s"
 noise = { value = 0.1, unit = "mm" }
-
 [preparation]
 kind = "coordinates"
 columns = ["x", "y"]
@@ -287,7 +278,6 @@ unit = "m"
 angles = ["phi"]
 angle_unit = "deg"
 angle_noise = { value = 0.1, unit = "deg" }
-
 [parameters]
 mass = { value = 1, free = false }
 radius = { value = 100, unit = "mm", free = false }

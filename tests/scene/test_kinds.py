@@ -18,18 +18,15 @@ LINE = """\
 [system]
 kind = "particle line"
 drive = { column = "F", unit = "mN" }
-
 [data]
 time = "t"
 time_unit = "s"
 noise = { value = 1, unit = "mm" }
-
 [preparation]
 kind = "oscillation"
 column = "y"
 unit = "mm"
 periods = 2
-
 [parameters]
 mass = { value = 2, unit = "kg" }
 stiffness = { value = "from data", unit = "N/m" }
@@ -180,7 +177,7 @@ def test_bad_scenes_are_named(tmp_path, old, new, expected):
 
 
 def test_another_preparation_or_another_system_is_refused(tmp_path):
-    oscillation, line = '"oscillation"\ncolumn = "y"\nunit = "mm"\nperiods = 2', LINE[9 : LINE.index("\n\n[data]")]
+    oscillation, line = '"oscillation"\ncolumn = "y"\nunit = "mm"\nperiods = 2', LINE[9 : LINE.index("\n[data]")]
     track = (oscillation, '"track"\nalong = "y"\nheight = "F"\nsteepest = 0')
     with pytest.raises(ValueError, match=r"preparation\.steepest: 0\.0, expected above 0"):
         study(tmp_path, track)

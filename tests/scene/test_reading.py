@@ -12,17 +12,14 @@ SCENE = """\
 kind = "balls"
 count = 2
 dimension = 2
-
 [data]
 time = "t"
 time_unit = "s"
 noise = { value = 1, unit = "mm" }
-
 [preparation]
 kind = "coordinates"
 columns = ["x1", "y1", "x2", "y2"]
 unit = "mm"
-
 [parameters]
 mass = { value = 1, unit = "kg" }
 radius = { value = 1, unit = "mm", free = false }

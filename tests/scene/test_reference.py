@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,133 +14,87 @@ from diffcontact.scene.keys import QUANTITY_KEYS, Table
 from diffcontact.scene.kinds import KINDS
 from diffcontact.scene.preparation import PREPARATIONS
 
-START = {"value": 0.5, "prior": {"mean": 0.5, "sigma": 0.1}}
-
-
-def values(*names):
-    return {name: {"value": 0.5} for name in names}
-
-
-def quantity(unit, value=1.0):
-    return {"value": value, "unit": unit}
-
-
-# One scene for every way to prepare columns, the systems with all that they can have.
-SCENES = {
-    "common line": {
-        "system": {"kind": "carts"},
-        "data": {"noise": quantity("mm"), "time": "t"},
-        "preparation": {
-            "first": ["x"],
-            "second": ["y"],
-            "exclude_contact": quantity("s"),
-            "around_contact": quantity("s", 2),
-        },
-        "parameters": values("mass_ratio", "distance", "tilt", "sag", "drag", "q0", "u0") | {"restitution": START},
-    },
-    "coordinates": {
-        "system": {"kind": "balls", "unit": "m", **FULL["balls"]},
-        "data": {"noise": quantity("px"), "time": "t", "scale": {"value": 0.5, "sigma": 0.1, "unit": "mm/px"}},
-        "preparation": {
-            "columns": ["a", "b", "c", "d"],
-            "angles": ["e", "f"],
-            "angle_unit": "deg",
-            "angle_noise": quantity("deg"),
-        },
-        "parameters": values(
-            *("mass", "radius", "gravity", "plane_offset", "fixed_centre", "fixed_radius", "restitution", "friction"),
-            *("drag", "damping", "magnus", "magnus_saturation", "q0", "u0", "spin0", "angle0"),
-        ),
-        "ties": {"mass[1]": "mass[0]"},
-    },
-    "poses": {
-        "system": {
-            "kind": "bodies",
-            "dimension": 3,
-            "planes": [[0, 0, 1]],
-            "bodies": {"die": {"shape": "box", "sides": [0.1, 0.1, 0.1]}},
-        },
-        "data": {"noise": quantity("mm"), "time": "t"},
-        "preparation": {
-            "columns": ["x", "y", "z"],
-            "quaternions": ["a", "b", "c", "d"],
-            "angle_noise": quantity("deg"),
-        },
-        "parameters": values(
-            *("mass", "gravity", "plane_offset", "restitution", "friction", "q0", "u0", "angle0", "spin0"),
-        ),
-    },
-    "named": {
-        "system": {"kind": "mechanism", "each": ["friction"], **FULL["mechanism"]},
-        "data": {"noise": quantity("mm"), "time": "t"},
-        "preparation": {
-            "columns": {"hip": "a", "shin": ["x", "", "z"]},
-            "angle_noise": quantity("deg"),
-        },
-        "parameters": values("restitution", "damping", "mass", "q0", "u0"),
-    },
-    "rebound": {
-        "system": {"kind": "balls", "count": 1, "dimension": 2},
-        "data": {"noise": quantity("mm"), "time": "t"},
-        "preparation": {"columns": ["x", "y"], "up": "y"},
-        "parameters": values("mass", "radius", "gravity", "restitution", "q0", "u0"),
-    },
-    "bounces": {
-        "system": {"kind": "bouncing ball"},
-        "data": {"noise": quantity("px")},
-        "preparation": {"column": "y", "blur": quantity("frame")},
-        "parameters": values("restitution", "gravity", "drag", "floor", "floor_drift", "q0", "u0"),
-    },
-    "sound": {
-        "system": {"kind": "bouncing ball", "length": "m", "time": "s"},
-        "data": {"noise": quantity("ms"), "time": "t"},
-        "preparation": {},
-        "parameters": values("restitution", "gravity", "drag", "floor", "floor_drift", "q0", "u0"),
-    },
-    "track": {
-        "system": {"kind": "particle line", "drive": {"column": "F", "unit": "N"}},
-        "data": {"noise": quantity("mm"), "time": "t"},
-        "preparation": {"along": "x", "height": "y"},
-        "parameters": values("mass", "stiffness", "damping", "gamma", "normal", "rest", "q0", "u0"),
-    },
-    "oscillation": {
-        "system": {"kind": "pendulum"},
-        "data": {"noise": quantity("deg"), "time": "t"},
-        "preparation": {"column": "x"},
-        "parameters": values("stiffness", "rest", "damping", "drag", "q0", "u0"),
-    },
-    "impacts": {
-        "system": {"kind": "impact", "of": "body"},
-        "data": {"noise": quantity("m/s")},
-        "preparation": {
-            "before": ["a", "b"],
-            "after": ["c", "d"],
-            "spin": ["e", "f"],
-            "levers": ["g", "h"],
-            "gyration": quantity("mm"),
-        },
-        "parameters": values("restitution", "friction", "u0"),
-    },
-    "slide": {
-        "system": {"kind": "particle line"},
-        "data": {"noise": quantity("mm"), "time": "t"},
-        "preparation": {"columns": ["x", "y"]},
-        "parameters": values("mass", "stiffness", "damping", "gamma", "normal", "rest", "q0", "u0"),
-    },
-}
+# One scene for every way to prepare columns, the systems with all that they can have; MM is a quantity in mm.
+TEXT = """
+["common line"]
+system = { kind = "carts" }
+data = { noise = MM, time = "t" }
+preparation = { first = ["x"], second = ["y"], exclude_contact = S, around_contact = { value = 2, unit = "s" } }
+parameters = "mass_ratio distance tilt sag drag restitution q0 u0"
+[coordinates]
+system = { kind = "balls", unit = "m" }
+data = { noise = PX, time = "t", scale = { value = 0.5, sigma = 0.1, unit = "mm/px" } }
+preparation = { columns = ["a", "b", "c", "d"], angles = ["e", "f"], angle_unit = "deg", angle_noise = DEG }
+parameters = '''mass radius gravity plane_offset fixed_centre fixed_radius restitution friction
+  drag damping magnus magnus_saturation q0 u0 spin0 angle0'''
+ties = { "mass[1]" = "mass[0]" }
+[poses]
+system = { kind = "bodies", dimension = 3, planes = [[0, 0, 1]], bodies.die = { shape = "box", sides = [1, 1, 1] } }
+data = { noise = MM, time = "t" }
+preparation = { columns = ["x", "y", "z"], quaternions = ["a", "b", "c", "d"], angle_noise = DEG }
+parameters = "mass gravity plane_offset restitution friction q0 u0 angle0 spin0"
+[named]
+system = { kind = "mechanism", each = ["friction"] }
+data = { noise = MM, time = "t" }
+preparation = { columns = { hip = "a", shin = ["x", "", "z"] }, angle_noise = DEG }
+parameters = "restitution damping mass q0 u0"
+[rebound]
+system = { kind = "balls", count = 1, dimension = 2 }
+data = { noise = MM, time = "t" }
+preparation = { columns = ["x", "y"], up = "y" }
+parameters = "mass radius gravity restitution q0 u0"
+[bounces]
+system = { kind = "bouncing ball" }
+data = { noise = PX }
+preparation = { column = "y", blur = FRAME }
+parameters = "restitution gravity drag floor floor_drift q0 u0"
+[sound]
+system = { kind = "bouncing ball", length = "m", time = "s" }
+data = { noise = S, time = "t" }
+preparation = {}
+parameters = "restitution gravity drag floor floor_drift q0 u0"
+[track]
+system = { kind = "particle line", drive = { column = "F", unit = "N" } }
+data = { noise = MM, time = "t" }
+preparation = { along = "x", height = "y" }
+parameters = "mass stiffness damping gamma normal rest q0 u0"
+[oscillation]
+system = { kind = "pendulum" }
+data = { noise = DEG, time = "t" }
+preparation = { column = "x" }
+parameters = "stiffness rest damping drag q0 u0"
+[impacts]
+system = { kind = "impact", of = "body" }
+data = { noise = { value = 1, unit = "m/s" } }
+preparation = { before = ["a", "b"], after = ["c", "d"], spin = ["e", "f"], levers = ["g", "h"], gyration = MM }
+parameters = "restitution friction u0"
+[slide]
+system = { kind = "particle line" }
+data = { noise = MM, time = "t" }
+preparation = { columns = ["x", "y"] }
+parameters = "mass stiffness damping gamma normal rest q0 u0"
+"""
+SCENES = tomllib.loads(
+    re.sub(r"\b(MM|PX|DEG|S|FRAME)\b", lambda unit: f'{{ value = 1, unit = "{unit[0].lower()}" }}', TEXT)
+)
+for made in SCENES.values():
+    made["parameters"] = {name: {"value": 0.5} for name in made["parameters"].split()}
+SCENES["common line"]["parameters"]["restitution"]["prior"] = {"mean": 0.5, "sigma": 0.1}
+SCENES["coordinates"]["system"] |= FULL["balls"]
+SCENES["named"]["system"] |= FULL["mechanism"]
 
 
 def parsed(preparation, path=(), key=None, value=None):
     """The base scene, with a key of one of its tables changed."""
-    scene = {"fit": {}, "output": {}, **SCENES[preparation]}
-    scene["preparation"] = {"kind": preparation, **scene["preparation"]}
-    table = scene
+    changed = {"fit": {}, "output": {}, **SCENES[preparation]}
+    changed["preparation"] = {"kind": preparation, **changed["preparation"]}
+    table = changed
     for name in path:
         table[name] = dict(table[name])
         table = table[name]
     if key is not None:
         table[key] = value
-    return parse_scene(Table(scene, "scene.toml"), Path())
+    return parse_scene(Table(changed, "scene.toml"), Path())
 
 
 # What stands for NAME in the scenes.
@@ -164,7 +119,7 @@ def test_every_table_that_is_read_is_in_the_reference(monkeypatch):
 
     monkeypatch.setattr(Table, "expect", expect)
     assert SCENES.keys() == PREPARATIONS.keys()
-    assert KINDS.keys() == {scene["system"]["kind"] for scene in SCENES.values()}
+    assert KINDS.keys() == {one["system"]["kind"] for one in SCENES.values()}
     for preparation in SCENES:
         parsed(preparation)
     of_parameters = {entry for entry in read if entry[0] == ("parameters",)}
@@ -183,13 +138,13 @@ def places():
     """Every key of the reference, with a scene in whose table it may stand."""
     for part in sections():
         for key in part.keys:
-            for preparation, scene in SCENES.items():
+            for preparation, one in SCENES.items():
                 path = tuple(NAMES[part.path[:i]] if name == "NAME" else name for i, name in enumerate(part.path))
-                table, there = {"fit": {}, "output": {}, **scene}, True
+                table, there = {"fit": {}, "output": {}, **one}, True
                 for name in path:
                     there = there and name in table
                     table = table.get(name, {}) if there else {}
-                if there and part.kind in ("", scene["system"]["kind"], preparation):
+                if there and part.kind in ("", one["system"]["kind"], preparation):
                     yield preparation, path, key.strip('"')
                     break
             else:
@@ -213,4 +168,4 @@ def test_the_command_prints_it(capsys):
 
 def test_the_noise_of_impacts_that_are_heard_is_one_of_times():
     with pytest.raises(ValueError, match=r"data\.noise\.unit: unit 'mm' cannot be converted to 's'"):
-        parsed("sound", ("data",), "noise", quantity("mm"))
+        parsed("sound", ("data",), "noise", {"value": 1.0, "unit": "mm"})

@@ -20,17 +20,14 @@ kind = "bodies"
 dimension = 3
 planes = [[0, 0, 2]]
 impact_law = "poisson"
-
 [system.bodies.die]
 shape = "box"
 sides = [20, 20, 20]
 unit = "mm"
-
 [data]
 time = "t"
 time_unit = "s"
 noise = { value = 0.1, unit = "mm" }
-
 [preparation]
 kind = "poses"
 columns = ["x", "y", "z"]
@@ -39,7 +36,6 @@ quaternions = ["w", "i", "j", "k"]
 angle_noise = { value = 0.5, unit = "deg" }
 first_samples = 8
 first_curve = "parabola"
-
 [parameters]
 mass = { value = 5, unit = "g", free = false }
 plane_offset = { value = 0, free = false }
@@ -156,7 +152,6 @@ columns = ["x", "z"]
 unit = "cm"
 angles = ["w"]
 angle_noise = { value = 0.5, unit = "deg" }
-
 """
 
 

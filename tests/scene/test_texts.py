@@ -7,13 +7,12 @@ from diffcontact.commands import ensemble, options
 from diffcontact.host.messages import one_line, printable, shown
 from diffcontact.report.content import short
 from diffcontact.report.table import number as printed
-from diffcontact.scene import clock, units
-from diffcontact.scene.draft import headings, layout, motion
-from diffcontact.scene.draft.survey import _ticks, is_angle, quaternions_in
+from diffcontact.scene import units
+from diffcontact.scene.draft import headings, motion
+from diffcontact.scene.draft.survey import is_angle
 from diffcontact.scene.measurements import lines_of
 from diffcontact.scene.preparation import bounces
-from diffcontact.scene.preparation.free_decay import harmonic
-from diffcontact.scene.recordings import recognised, sheet
+from diffcontact.scene.recordings import sheet
 from diffcontact.scene.study import without_unit
 
 UNIT = headings.Headings()
@@ -78,54 +77,11 @@ def test_numbers_with_the_digits_that_errors_deserve():
     assert short(["data/a.csv, stretch 1 of 2", "data/a.csv, stretch 2 of 2"]) == ["stretch 1 of 2", "stretch 2 of 2"]
 
 
-def test_clocks():
-    rounded = clock.straight_clock(np.array([0.0, 0.0, 0.01, 0.01, 0.02, 0.02, 0.03]))
-    np.testing.assert_allclose(rounded, [-0.002, 0.003, 0.008, 0.013, 0.018, 0.023, 0.028], atol=5e-4)
-    # The fourth row is late, two frames are lost after it.
-    late = clock.frame_clock(np.array([0.0, 0.007, 0.014, 0.024, 0.042, 0.049, 0.056]))
-    np.testing.assert_allclose(late, [0.0006, 0.0076, 0.0145, 0.0215, 0.0423, 0.0493, 0.0562], atol=5e-5)
-    assert clock.resolution(np.array([0.25, 0.5, 1.0])) == 0.01
-    assert clock.summed(np.array([np.nan, 0.5, 0.25])).tolist() == [0.0, 0.5, 0.75]
-    assert [clock.backwards(np.array(t)) for t in ([0.3, 0.2, np.nan, 0.1], [0.0, 0.2, 0.1, 0.3])] == [True, False]
-    later = clock.increasing(np.array([0.0, 1.0, 1.0, np.nan, 0.5, 2.0]))
-    assert later.tolist() == [True, True, False, False, False, True]
-    steady = [_ticks(x) for x in (np.array([0.0, 0.3, 0.7, 1.0, 1.3, 1.7]), np.sqrt(np.arange(30.0)))]
-    assert steady == [True, False]
-
-
-def test_layouts_and_headers():
-    found = layout.layout_of(["tracked by hand", "t;x", "s;mm", "0,0;1,5", "0,1;-", "0,2;2,5"])
-    read = found.reading
-    assert (read.delimiter, read.decimal, read.skip, read.missing) == (";", ",", (1, 1), (("-",),))
-    assert layout.stated_rate(["Frame rate;240", "cut off at 6 Hz"]) == (240.0, 1)
-    assert layout.stated_rate(["ANALOG_FREQUENCY\t1000", "Capture Frame Rate,240,Export Frame Rate,120"]) == (120.0, 2)
-    assert [layout.encoding_of("Höhe".encode(x)) for x in ("utf-8", "utf-16", "latin-1")] == [
-        "UTF-8",
-        "UTF-16",
-        "Latin-1",
-    ]
-    lines = ["scorer,net,net", "bodyparts,ball,ball", "coords,x,y", "0,12.5,20.0"]
-    assert recognised(lines).names == ("frame", "ball x [px]", "ball y [px]")
-    assert [row.fields for row in sheet.rows_of(["a,b", '1,"2', '3"'], ",", 1)] == [["1", "2\n3"]]
-    assert [row.fields for row in sheet.rows_of(["0.1  2 3"], " ")] == [["0.1", "2", "3"]]
-    tracks = [[sheet.Sample(3, 0.0, {1: "5"}), sheet.Sample(4, 0.5, {1: "6"})], [sheet.Sample(7, 0.5, {2: "8"})]]
-    assert [row.fields for row in sheet.joined(tracks, 2, ",")] == [["0,0", "5", ""], ["0,5", "6", "8"]]
-    turned = np.full(3, 0.5)
-    columns = {"t": np.arange(3.0), "qw": turned, "qx": turned, "qy": turned, "qz": -turned}
-    assert quaternions_in(columns) == (("qw", "qx", "qy", "qz"),)
-
-
 def test_motions():
     x, v, a = 1 - np.cos(2 * T), 2 * np.sin(2 * T), 4 * np.cos(2 * T)
     np.testing.assert_allclose(motion.pushed(T, x, 3 * a + 2 * v + np.sign(v)), [3.0, 2.0, 1.0], atol=5e-3)
     np.testing.assert_allclose(motion.fall(T, np.where(T < 1, T, 2 - T) - 9.81 * T**2 / 2), 9.81, atol=5e-3)
-    wave = harmonic(T, 0.3 + (1.0 - 0.05 * T) * np.sin(2.0 * T), 2.0)
-    np.testing.assert_allclose([wave.centre, wave.value, wave.slope], [0.3, 0.3, 2.0], atol=1e-9)
-    height = np.abs(T[::20] - 0.76)[:, None]
-    np.testing.assert_allclose(motion.kinks(T[::20], height, np.full(height.shape, 1e-3))[0], [0.76], atol=1e-9)
     # A fall of which four of twelve samples are of a hand that keeps still.
     t = np.arange(12.0)
     (fall,) = bounces.flights(t, np.where((t > 3) & (t < 8), 390.0, 4 * t**2))
     np.testing.assert_allclose(fall.parabola.coef, [0.0, 0.0, 4.0], atol=1e-9)
-    steady = bounces.steady_rhythm(np.isin(np.arange(30), [8, 9, 13, 18, 23]))
-    assert np.flatnonzero(steady).tolist() == [3, 8, 13, 18, 23, 28]
