@@ -55,19 +55,6 @@ def test_many_rows_are_told_and_can_be_thinned(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.full
-def test_fit_of_two_runs_prints_one_table(demo, tmp_path, capsys):
-    other = tmp_path / "other.csv"
-    # The same run, but for an empty line at the end: the same file twice is refused.
-    other.write_text((demo / "carts.csv").read_text() + "\n")
-    files = [str(demo / "carts.csv"), str(other)]
-    assert main(["fit", str(demo / "carts.toml"), "--data", *files, "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert re.search(r"^restitution +0\.8\d* +0\.000\d+ ", printed.out, re.MULTILINE)
-    assert "distance[1]" in json.loads((tmp_path / "result.json").read_text())["parameters"]
-
-
-@pytest.mark.full
 def test_a_parameter_that_the_data_cannot_see_is_named(demo, tmp_path, capsys):
     header, *rows = (demo / "carts.csv").read_text().splitlines()
     jitter = 0.1 * np.random.default_rng(1).normal(size=(len(rows), 2))  # mm, as the scene's noise

@@ -200,15 +200,6 @@ def test_a_header_may_hold_whatever_a_cell_of_a_spreadsheet_may(draft, capsys, n
     assert "# 1 of 90 samples of " in scene
 
 
-@pytest.mark.parametrize("lost", ["not found", "n/a", "-"])
-def test_words_for_lost_samples_and_a_header_that_is_repeated_are_read_as_such(draft, lost):
-    rows = as_csv(("t [s]", "height [mm]"), lost).splitlines(keepends=True)
-    scene = draft("".join(rows[:60] + rows[:1] + rows[60:]))
-    assert f'\nmissing = ["t [s]", "{lost}", "height [mm]"]\n' in scene
-    assert '\nuntimed = "leave out"' in scene
-    read_study("run.toml")
-
-
 def test_a_file_that_is_there_stays(recording, tmp_path, capsys):
     file = recording("phyphox")
     (tmp_path / "phyphox.toml").write_text("mine")

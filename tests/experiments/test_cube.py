@@ -21,11 +21,6 @@ def archive(path, rng, count=3, samples=12):
     return path, rows
 
 
-def test_without_data_it_says_so(tmp_path, capsys):
-    assert cube.main([str(tmp_path / "tosses.npz")]) is None
-    assert "is absent: nothing to do" in capsys.readouterr().out
-
-
 def test_an_archive_becomes_files_that_the_scene_reads(tmp_path, rng, capsys):
     file, rows = archive(tmp_path / "tosses.npz", rng)
     assert cube.main([str(file), "--csv", str(tmp_path / "csv"), "--every", "2"]) is None

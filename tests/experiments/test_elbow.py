@@ -24,11 +24,6 @@ def flight(rng, samples=12):
     )
 
 
-def test_without_data_it_says_so(tmp_path, capsys):
-    assert elbow.main([str(tmp_path)]) == {}
-    assert "nothing to do" in capsys.readouterr().out
-
-
 def test_states_are_those_of_parabolas(rng):
     tosses, places, velocities = map(np.stack, zip(*[flight(rng) for _ in range(5)], strict=True))
     q, u = elbow.starts(tosses)

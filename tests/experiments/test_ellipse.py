@@ -9,11 +9,6 @@ import pytest
 from diffcontact.commands.cli import main
 
 
-def test_without_data_it_says_so(tmp_path, capsys):
-    assert ellipse.main([str(tmp_path)]) is None
-    assert "is absent: nothing to do" in capsys.readouterr().out
-
-
 def test_impacts_of_its_own_making_are_told_apart(tmp_path):
     """Stronge's law, e = 0.6 and mu = 0.2, from angles at which the slip ends or reverses."""
     rng = np.random.default_rng(0)

@@ -86,11 +86,6 @@ def test_restitution_friction_and_unseen_spins_are_found(tracks, tmp_path):
             assert entry["stderr"] < 100
 
 
-def test_without_data_it_says_so(tmp_path, capsys):
-    assert pingpong.main([str(tmp_path)]) is None
-    assert "skipped: no index.csv in" in capsys.readouterr().out
-
-
 def test_what_is_held_is_counted():
     interval = np.array([[[0.0, 2.0], [0.0, 2.0], [0.0, 2.0]]])
     beside = pingpong.Comparison(np.ones((1, 3)), interval, np.array([[1.0, 3.0, 1.0]]))

@@ -1,5 +1,7 @@
 """Benchmarks and studies in their smoke modes: what they find, and what they leave behind."""
 
+import re
+
 import bench_qp
 import bench_scaling
 import bench_simulators
@@ -7,8 +9,12 @@ import by_hand
 import compare_fits
 import convergence
 import crowds
+import cube
+import elbow
+import ellipse
 import numpy as np
 import pictures
+import pingpong
 import pytest
 import starts
 from fitting import measured
@@ -117,3 +123,9 @@ def test_a_picture_is_made_and_all_that_are_made_are_in_the_gallery(tmp_path):
     assert {path.stem for path in (pictures.HERE / "pictures").iterdir()} == set(pictures.PICTURES)
     with pytest.raises(SystemExit):
         pictures.main(["sprung", "--out", str(tmp_path)])
+
+
+@pytest.mark.parametrize("study", [cube, elbow, ellipse, pingpong], ids=lambda study: study.__name__)
+def test_without_data_a_study_says_so(study, tmp_path, capsys):
+    assert not study.main([str(tmp_path / "tosses.npz")])
+    assert re.search("nothing to do|skipped: no index.csv in", capsys.readouterr().out)

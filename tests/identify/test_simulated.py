@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import dragged
 import numpy as np
 import pytest
 from bouncing import BALL, BALL_FREE, BALL_START, BALL_TRUTH, ball_problem, start_of
@@ -118,3 +119,17 @@ def test_steps_of_every_number_are_one_program():
     found = fit(replace(run, observations=seen), {"g": 0.2, "u0": [0.0]}, {"g": Positive(), "u0": Real()})
     assert found.objective.joint.runs[0].model.substeps > 1
     assert residual_module.linearise.programs() == 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("method", "high"), [("lbfgs", 3.0), ("lbfgs", 0.5), ("adam", 0.5)])
+def test_methods_of_first_order_end_where_least_squares_do_also_at_a_bound(rng, method, high):
+    run, free = dragged.problem(rng), {"drag": Interval(0.1, high), "u0": Real()}
+    expected, found = fit(run, dragged.START, free), fit(run, dragged.START, free, method=method)
+    assert found.converged
+    assert found.at_bound == (("drag",) if high < 0.8 else ())
+    # A hundredth of a standard error; adam's last steps are of a ten-thousandth of one.
+    for name in ("drag", "u0"):
+        error = np.max(expected.stderr[name])
+        np.testing.assert_allclose(found.params[name], expected.params[name], atol=1e-2 * error)
+        np.testing.assert_allclose(found.stderr[name], expected.stderr[name], rtol=1e-2)

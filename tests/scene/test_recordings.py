@@ -170,20 +170,6 @@ def test_a_time_and_columns_that_are_no_points_of_kinovea_are_a_csv(tmp_path, he
     assert found.understood == ""
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_rounded_times_cost_no_row(tmp_path, count):
-    """Hundredths of a second tell one frame in two of a 240 fps film from the one before."""
-    frames = np.arange(48)
-    rows = "".join(f"0:00:00:{int(100 * i / 240 + 1e-9):02d} {i}.5 {2 * i}\n" for i in frames)
-    content = "#Kinovea Trajectory data export\n#T X Y\n" + "".join(f"\n# p{i}\n{rows}" for i in range(count))
-    with pytest.raises(ValueError, match="28 do not, as if rounded: data"):
-        read(tmp_path, content, ["p0 x"], "time [s]")
-    found = read(tmp_path, content, [f"p{count - 1} x"], "time [s]", rate="from data")
-    assert found.columns[f"p{count - 1} x"].tolist() == (frames + 0.5).tolist()
-    # Times cut to 10 ms are uniform within that; a line through 48 of them is good to 2 * 10 ms / sqrt(12 * 48).
-    np.testing.assert_allclose(np.diff(found.times), 1 / 240, rtol=0.05)
-
-
 @pytest.mark.parametrize("delimiter", ["\t", ";"])
 def test_tracks_of_other_frames_are_joined_by_their_times(tmp_path, delimiter):
     """The second track was marked two frames later: each of its places belongs to the time beside it."""

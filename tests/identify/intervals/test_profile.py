@@ -56,13 +56,6 @@ def test_a_joint_fit_is_profiled_with_all_of_its_runs(rng):
         np.testing.assert_allclose(profile(result, name).interval95, intervals(result)[name], atol=0.04 * error)
 
 
-def test_a_parameter_in_log_scale_has_an_interval_of_ratios(rng):
-    result = fitted(fall(rng), {"g": Positive(log=True), "u0": Real()})
-    low, high = profile(result, "g").interval95
-    # The logarithm bends the cost by the relative error, a few per cent.
-    np.testing.assert_allclose([low, high], result.interval95["g"], atol=0.1 * result.stderr["g"])
-
-
 @pytest.fixture(scope="module")
 def ball():
     return fit(ball_problem(np.random.default_rng(0)), BALL_START, BALL_FREE)

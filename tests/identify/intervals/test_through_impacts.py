@@ -1,10 +1,11 @@
-"""Intervals where what slips tells of friction, what grips of spin, and the data do not tell which of them it was."""
+"""Intervals through impacts: four kinds that agree, and where the data do not tell what slipped and what gripped."""
 
 import numpy as np
 import pytest
+from bouncing import BALL_FREE, BALL_START, ball_problem
 
 import diffcontact as dc
-from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit
+from diffcontact.identify import Interval, Observations, Positive, Problem, Real, bootstrap, fit, posterior, profile
 
 SIMULATED, pytestmark = True, pytest.mark.full
 DISC = dc.systems.balls(1, 2, planes=lambda t, p: (np.array([[0.0, 1.0]]), np.zeros(1)), spin=True)
@@ -43,7 +44,7 @@ def filmed(system, truth, times, noise, seed, start, free):
     return fit(Problem(system, Observations(times, seen, noise, places), state), truth | start, free)
 
 
-@pytest.mark.parametrize("friction", [0.2, 0.3, 0.6])
+@pytest.mark.parametrize("friction", [0.2, 0.6])
 def test_a_friction_that_grips_is_bounded_from_below_wherever_the_fit_begins(friction):
     """(1 + e) P mu at least is what grip takes: u0 + r w = 3.2 m/s of slip, of which a third, over 1.7 * 4.43 m/s."""
     truth = BOUNCES | {"friction": friction, "u0": np.array([-0.3, 0.0, -29.0])}
@@ -58,19 +59,7 @@ def test_a_friction_that_grips_is_bounded_from_below_wherever_the_fit_begins(fri
     assert any("it gripped" in reason for reason in found.verdict.reasons)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_spin_that_may_have_slipped_has_no_end_where_it_slips(seed):
-    """It slips at both bounces, at the second just so: with 48 rad/s it would have gripped."""
-    truth = BOUNCES | {"friction": 0.16, "u0": np.array([-1.0, 0.0, -50.0])}
-    free = {"restitution": Interval(0.0, 1.0), "friction": Interval(0.0, 1.0), "u0": Real()}
-    start = {"u0": np.array([-1.0, 0.0, -45.0])}
-    found = filmed(DISC, truth, np.linspace(0.0, 1.3, 81), 5e-3, seed, start, free)
-    if found.verdict.explains != "no":
-        low, high = found.interval95["u0"][2]
-        assert low <= -50.0 <= high
-
-
-@pytest.mark.parametrize(("seed", "along"), [(0, 0.0), (1, 0.0), (2, 0.0), (0, 5e6)])
+@pytest.mark.parametrize(("seed", "along"), [(1, 0.0), (0, 5e6)])
 def test_a_spin_that_grips_may_have_slipped_with_a_smaller_friction(seed, along):
     """One bounce, at which it slips with mu = 0.12: a spin of -15.7 rad/s that grips does the same to the centre.
 
@@ -102,3 +91,25 @@ def test_a_friction_between_pucks_whose_spin_is_not_seen_may_be_larger(slips):
         assert any("friction may also be far from" in reason for reason in found.verdict.reasons)
     else:
         assert found.gripped == ("friction",)
+
+
+def test_covariance_profile_bootstrap_and_posterior_agree_through_impacts(rng):
+    """A ball with 1 % noise, two impacts: the cost is nearly a parabola as far as the errors reach."""
+    pytest.importorskip("blackjax")
+    problem = ball_problem(rng)
+    result = fit(problem, BALL_START, BALL_FREE)
+    stderr = np.sqrt(np.diag(result.covariance))
+    replicas = bootstrap(result, replicas=200)
+    # The deviation of 200 numbers has a standard error of 5 %, the noise of 60 samples it is made of one of 9 %.
+    np.testing.assert_allclose(replicas.stderr, stderr, rtol=0.25)
+    draws = posterior(result, chains=2, draws=400, warmup=300)
+    assert np.all(draws.r_hat < 1.05)
+    # Some hundred independent draws: 7 %.
+    np.testing.assert_allclose(draws.stderr, stderr, rtol=0.25)
+    estimate = np.concatenate([np.ravel(result.params[name]) for name in ("e", "g", "q0", "u0")])
+    assert np.all(np.abs(draws.mean - estimate) < 0.3 * stderr)
+    quantile = np.concatenate([np.ravel(q) for q in result.quantile.values()])
+    for j, name in enumerate(result.names):
+        low, high = profile(result, name).interval95
+        # Nonlinear by the square of the relative error of the velocities, some per cent.
+        np.testing.assert_allclose([estimate[j] - low, high - estimate[j]], quantile[j] * stderr[j], rtol=0.15)
