@@ -84,7 +84,6 @@ def test_domains_come_from_bounds_or_from_physics(study):
     box = [0, 1000] |  | system.unit: of no box, expected system.box with it
     dimension = 1 | dimension = 1\nfriction = "constant" | system.friction: of balls that do not spin
     first_samples = 3 | first_samples = 3\nangle_unit = "deg" | preparation.angle_unit: without preparation.angles
-    first_samples = 3 | angle_noise = { value = 1, unit = "deg" } | preparation.angle_noise: without preparation.angles
     [data] | [data]\nlikelihood = 1.5 | data.likelihood: 1.5, expected from 0 to 1
     [data] | [data]\nscale = { value = 2 } | data.scale: of a scene without a unit in px, expected one
     time = "t"\ntime_unit = "ms" | rate = 50\nuntimed = "leave out" | data.untimed: without data.time

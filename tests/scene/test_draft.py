@@ -100,8 +100,6 @@ def test_a_number_that_cannot_be_read_is_no_lost_sample(delimiter, every, spelt,
     "1,5" | '1,5' has a comma in a text whose fields are between commas, expected a point
     "1,500.0" | '1,500.0' has a separator of thousands
     12b | '12b' is not a number, expected one or an empty field
-    about 12.5 to 13 | 'about 12.5 to 13' is not a number
-    0x10 | '0x10' is not a number
     """,
 )
 def test_what_has_digits_is_no_word_for_lost_samples(tmp_path, field, message):
@@ -112,16 +110,6 @@ def test_what_has_digits_is_no_word_for_lost_samples(tmp_path, field, message):
     assert str(caught.value).startswith(f"{path}: row 62, column 'x': {message}")
 
 
-@pytest.mark.parametrize(
-    ("header", "scale", "unit", "guessed"),
-    [("time [s]", 1, "s", False), ("t_ms", 1e3, "ms", False), ("Zeit", 1, "s", True), ("t", 1e3, "ms", True)],
-)
-def test_the_unit_of_the_times_is_stated_or_guessed(tmp_path, header, scale, unit, guessed):
-    found = look(tmp_path, f"{header},x [mm]", [scale * TIMES, 50 * np.sin(3 * TIMES)])
-    assert (found.time_unit, found.guessed) == (unit, guessed)
-    np.testing.assert_allclose(found.times, scale * TIMES, atol=1e-4)
-
-
 def test_rows_that_run_backwards_are_refused(tmp_path):
     """A column that falls and has another name is something that was measured."""
     columns = [TIMES[::-1], 50 * np.sin(3 * TIMES)]
@@ -130,24 +118,49 @@ def test_rows_that_run_backwards_are_refused(tmp_path):
     assert look(tmp_path, "y [m],x [mm]", columns).time_unit == "frame"
 
 
-def test_rows_are_counted_where_nothing_tells_the_time(tmp_path):
-    found = look(tmp_path, "x,y", [300 + 50 * np.sin(3 * TIMES), 200 + 50 * np.cos(3 * TIMES)], digits=1)
-    assert found.time_unit == "frame"
-    assert found.keys == ()
-    # Some hundreds, frame by frame: pixels.
-    assert {column.unit for column in found.markers[0].axes.values()} == {"px"}
+WAVE = np.sin(3 * TIMES)
+SHAPES = {
+    "t": TIMES,
+    "ms": 1e3 * TIMES,
+    "n": np.arange(60.0),
+    "wave": WAVE,
+    "px": 300 + 50 * WAVE,
+    "mm": 80 * WAVE,
+    "slow": 300 * TIMES,
+    "root": np.sqrt(TIMES),
+    "square": TIMES**2,
+    "wavy": TIMES + 0.1 * np.sin(9 * TIMES),
+    "still": 1 + 1e-4 * np.cos(999 * TIMES),
+}
 
 
-def test_columns_that_move_are_grouped_by_what_they_are_called(tmp_path, rng):
-    wave, still = np.sin(3 * TIMES), 1e-4 * rng.normal(size=60)
-    found = look(
-        tmp_path,
-        "t [s],ball x [m],ball_y_m,cart 1 (mm),v_x,lamp x [m],seen",
-        [TIMES, wave, 2 * wave, 80 * wave**3, 3 * wave, 1 + still, np.ones(60)],
-    )
-    named = {marker.name: {axis: column.name for axis, column in marker.axes.items()} for marker in found.markers}
-    assert named == {"ball": {"x": "ball x [m]", "y": "ball_y_m"}, "cart 1": {"": "cart 1 (mm)"}}
-    assert [column.unit for marker in found.markers for column in marker.axes.values()] == ["m", "m", "mm"]
+# Which column is the clock (- for none), its unit (? where it is a guess), and the places as marker.axis [unit].
+@cases(
+    "header shapes time unit places",
+    r"""
+    time [s],x [mm] | t mm | time [s] | s | .x [mm]
+    t_ms,x [mm] | ms mm | t_ms | ms | .x [mm]
+    Zeit,x [mm] | t mm | Zeit | s ? | .x [mm]
+    t,x [mm] | ms mm | t | ms ? | .x [mm]
+    x,y | px px | - | frame | .x [px] .y [px]
+    t [s],x1,y1,x2,y2 | t slow wave mm wave | t [s] | s | 1.x [mm] 1.y [mm] 2.x [mm] 2.y [mm]
+    x1 [mm],x2 [mm] | slow px | - | frame | 1.x [mm] 2.x [mm]
+    index,timestamp_ms,cx,cy | n ms square wave | timestamp_ms | ms | c.x [m] c.y [m]
+    index,Run 1: time [ms],cx,cy | n ms square wave | Run 1: time [ms] | ms | c.x [m] c.y [m]
+    ;ball X;ball Y\n[s];[mm];[mm] | t square wave | t | s | ball.x [mm] ball.y [mm]
+    ball,y | root wave | - | frame | ball. [m] .y [m]
+    ball,y | wavy wave | - | frame | ball. [m] .y [m]
+    clock,y | t wave | clock | s ? | .y [m]
+    t,ball x [m],ball_y_m,cart (mm),v_x,lamp [m] | t wave wave mm wave still | t | s ? | ball.x [m] ball.y [m] cart. [mm]
+    """,
+)
+def test_columns_are_told_by_what_they_are_called_and_how_they_move(tmp_path, header, shapes, time, unit, places):
+    delimiter = ";" if ";" in header else ","
+    found = look(tmp_path, header, [SHAPES[name] for name in shapes.split()], delimiter=delimiter)
+    assert found.reading.time == ("" if time == "-" else time)
+    assert f"{found.time_unit}{' ?' * found.guessed}" == unit
+    told = [f"{one.name}.{axis} [{column.unit}]" for one in found.markers for axis, column in one.axes.items()]
+    assert " ".join(told) == places
 
 
 @pytest.mark.parametrize(
@@ -234,13 +247,6 @@ def test_numbers_of_rows_are_no_places(tmp_path, name):
     assert found.times[20] == (30 if name else 20)
 
 
-@pytest.mark.parametrize("name", ["timestamp_ms", "Latest: Time (ms)", "Run 1: time [ms]"])
-def test_times_come_before_numbers_of_rows(tmp_path, name):
-    found = look(tmp_path, f"index,{name},cx,cy", [np.arange(60.0), 1e3 * TIMES, 9 * TIMES**2, np.sin(3 * TIMES)])
-    assert (found.reading.time, found.time_unit) == (name, "ms")
-    assert [list(marker.axes) for marker in found.markers] == [["x", "y"]]
-
-
 @cases(
     "first second unit",
     """
@@ -272,23 +278,6 @@ def clock_text(seconds):
     days, rest = divmod(seconds, 86400)
     clock = f"{int(rest // 3600):02d}:{int(rest // 60 % 60):02d}:{rest % 60:06.3f}"
     return f"{np.datetime64('1970-01-01') + int(days)} {clock}" if days > 9 else clock
-
-
-def test_a_column_whose_unit_alone_is_a_time_is_the_clock(tmp_path):
-    found = look(tmp_path, ";ball X;ball Y\n[s];[mm];[mm]", [TIMES, 9 * TIMES**2, np.sin(3 * TIMES)], delimiter=";")
-    assert (found.reading.time, found.time_unit) == ("t", "s")
-
-
-@pytest.mark.parametrize("way", [np.sqrt(TIMES), TIMES**2, TIMES + 0.1 * np.sin(9 * TIMES)])
-def test_what_wanders_is_no_clock(tmp_path, way):
-    assert look(tmp_path, "ball,y", [way, np.cos(3 * TIMES)]).reading.time == ""
-    assert look(tmp_path, "clock,y", [TIMES, np.cos(3 * TIMES)]).reading.time == "clock"
-
-
-def test_what_rises_is_no_clock_if_it_is_a_place(tmp_path):
-    found = look(tmp_path, "x1 [mm],x2 [mm]", [300 * TIMES, 500 + 90 * np.sin(3 * TIMES)])
-    assert found.reading.time == ""
-    assert len(found.markers) == 2
 
 
 def test_gaps_and_lost_samples_are_remarked(tmp_path):

@@ -95,7 +95,6 @@ def tied_masses(tie, bounds):
     [
         # 0.2 kg <= 0.8 m <= 0.24 kg is the narrower one at either end, at one, at none.
         ("0.8 * mass[0]", "[[0.1, 1], [0.16, 0.24]]", (0.2, 0.3)),
-        ("0.8 * mass[0]", "[[0.22, 1], [0.16, 0.24]]", (0.22, 0.3)),
         ("0.8 * mass[0]", "[[0.22, 0.28], [0.16, 0.24]]", (0.22, 0.28)),
         ("2 * mass[0]", "[0.1, 1]", (0.1, 0.5)),
     ],
@@ -136,9 +135,7 @@ TIE = '"radius[1]" = "0.6 * radius[0]"'
     "radius[1]" = "0.6 * | "radius[2]" = "0.6 * | ties.radius[2]: element [2] of radius, whose shape is (2,)
     "0.6 * radius[0]" | "radii[0]" | ties.radius[1]: no parameter 'radii'; did you mean 'radius'
     "0.6 * radius[0]" | "radius[0] + 1" | ties.radius[1]: 'radius[0] + 1', expected a tie like
-    "radius[1]" = "0.6 * radius[0]" | "radius[0 1]" = "mass[0]" | ties.radius[0 1]: 'mass[0]', expected a tie like
     "0.6 * radius[0]" | "1.2.3 * mass[0]" | ties.radius[1]: '1.2.3' is not a number, in '1.2
-    "0.6 * radius[0]" | ". * mass[0]" | ties.radius[1]: '.' is not a number, in '. * m
     "0.6 * radius[0]" | "1e999 * mass[0]" | ties.radius[1]: '1e999', expected 0 or a size
     "0.6 * radius[0]" | "u0[0]" | ties.radius[1]: u0 differs from run to run, expected radius with per_
     "0.6 * radius[0]" | "0.6 * radius[0]"\n"radius[0]" = "radius[1]" | ties.radius: follows from element 0 of radius

@@ -137,7 +137,6 @@ def test_balls_meet_planes_and_fixed_balls_each_of_its_material(tmp_path):
     [0, -2]] | [0, 0]] | system.planes: [[3.0, 4.0], [0.0, 0.0]], expected normals that are not zero
     [[3, 4], [0, -2]] | [3, 4] | system.planes: [3.0, 4.0], expected a list of normals of 2 numbers each
     fixed = 2 | fixed = -1 | system.kind: balls(fixed=-1): expected an integer of at least 0
-    1, 0, 2] | 1, 0] | system.materials: [0, 1, 1, 0], expected 5 whole numbers of at least 0 and below 100, for 1 b
     1, 0, 2] | 1, 0, 0.5] | system.materials: [0, 1, 1, 0, 0.5], expected 5 whole numbers of at least 0 and
     restitution_0_2 | restitution | parameters.restitution: unknown key; did you mean 'restitution_0_
     [500, -4000] | [500] | plane_offset.value: shape (1,), expected a number or shape (2,)
@@ -162,7 +161,6 @@ def test_what_stands_around_balls_is_checked(tmp_path, old, new, expected):
     line" | line"\nfriction = "coeficient" | system.friction: no such friction 'coeficient'; did you mean 'coefficient'
     kind = "particle line" | kind = "particle line"\nper_unit_mass = 1 | system.per_unit_mass: 1, expected true or false
     value = 1, unit = "N" | value = 1, unit = "m" | gamma.unit: unit 'm' cannot be conv
-    value = 1, unit = "N" | value = -1, unit = "N" | gamma.value: -1.0, expected at least 0
     "from data", unit = "N/m" | -3, unit = "N/m" | parameters.stiffness.value: -3.0, expected at least 0
     value = 2, unit = "kg" | value = "from data" | suggests no mass; it suggests q0, u0, rest, st
     periods = 2 | periods = 1 | preparation.periods: 1.0, expected at least 1.5

@@ -149,7 +149,6 @@ def test_decimal_commas(tmp_path, delimiter):
 @cases(
     "lost key",
     """
-    - | missing = "-"
     NaN | missing = ["NaN", "-"]
     -1.000 | missing = ["-1"]
     not found | missing = ["-", " not found"]
@@ -214,7 +213,6 @@ def test_lines_before_and_after_the_header_are_skipped(tmp_path):
         (["window = [1, 0]"], "data.window: [1.0, 0.0], expected [from, to] in data.time_unit"),
         (["window = 3"], "data.window: 3.0, expected [from, to]"),
         (['untimed = "drop"'], "data.untimed: no such untimed 'drop'; known are 'leave out'"),
-        (['decimal = "."', "skip = -1"], "data.skip: -1, expected a number of lines before the header"),
         (["skip = [1, 2, 3]"], "data.skip: [1, 2, 3], expected a number of lines before the header"),
         (['encoding = "ANSI"'], "data.encoding: no such encoding 'ANSI'; known are 'UTF-8', 'UTF-16', 'Latin-1'"),
         (['decimal = ";"'], "data.decimal: no such decimal ';'"),

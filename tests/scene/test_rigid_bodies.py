@@ -168,11 +168,9 @@ angle_noise = { value = 0.5, unit = "deg" }
     [[0, 0, 2]] | [[0, 2]] | system.planes: [[0.0, 2.0]], expected a list of normals of 3 numbers each
     [parameters]\n | [parameters]\ninertia = { value = "?" }\n | parameters.inertia.value: '?', expected a
     "x", "y", "z" | "x", "y" | preparation.columns: 2 names, expected 3, 3 for each of 1 body
-    "w", "i", "j", "k" | "w", "i", "j" | preparation.quaternions: 3 names, expected 4, 4 for each of 1 body
     { value = 0.5, unit | { value = 0, unit | preparation.angle_noise: 0.0 rad, expected above 0
     "parabola" | "circle" | preparation.first_curve: no such first_curve 'circle'; known are
     angle0 = { value = "from data", per_run = true } |  | parameters.angle0: missing, expected { value = 'from
-    "w", "i", "j", "k" | "i", "w", "j", "t" | column 't' is used twice
     "w", "i", "j", "k" | "x", "i", "j", "k" | column 'x' is used twice
     """,
 )
