@@ -151,7 +151,7 @@ SHAPES = {
     ball,y | root wave | - | frame | ball. [m] .y [m]
     ball,y | wavy wave | - | frame | ball. [m] .y [m]
     clock,y | t wave | clock | s ? | .y [m]
-    t,ball x [m],ball_y_m,cart (mm),v_x,lamp [m] | t wave wave mm wave still | t | s ? | ball.x [m] ball.y [m] cart. [mm]
+    t,ball x [m],ball_y_m,cart (mm),lamp [m] | t wave wave mm still | t | s ? | ball.x [m] ball.y [m] cart. [mm]
     """,
 )
 def test_columns_are_told_by_what_they_are_called_and_how_they_move(tmp_path, header, shapes, time, unit, places):
