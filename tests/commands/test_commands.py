@@ -35,7 +35,7 @@ def test_check_reports_start_and_closest_approach(tmp_path, capsys):
     start, closest = capsys.readouterr().out.split("\n\n")
     assert "carts.csv, at the start (t = 0 s)" in start
     assert "active contacts              none" in start
-    assert "carts.csv, closest (t = " in closest
+    assert "carts.csv, closest (t = 1.5 s)" in closest
     assert "active contacts              0" in closest
     for block in (start, closest):
         assert "reverse triangle inequality  gamma = 1" in block
