@@ -7,7 +7,7 @@ from functools import partial
 
 import chex
 import jax
-import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from diffcontact.commands import cache
@@ -89,13 +89,13 @@ def test_what_is_stored_is_not_traced_again(tmp_path, monkeypatch):
 
     def found(made_from):
         one = cache.stored(
-            tmp_path, made_from, jax.jit(lambda *given: program(*given)), (jnp.arange(3.0), {"step": jnp.ones(())})
+            tmp_path, made_from, jax.jit(lambda *given: program(*given)), (np.arange(3.0), {"step": np.ones(())})
         )
         assert one is not None
-        return one(None)(jnp.arange(3.0) + 1, {"step": jnp.full((), 2.0)})
+        return one(None)(np.arange(3.0) + 1, {"step": np.full((), 2.0)})
 
     for made_from, times in (("one", 1), ("one", 1), ("other", 2)):
-        chex.assert_trees_all_close(found(made_from), {"sum": jnp.arange(3.0) + 3, "twice": 2 * jnp.arange(3.0) + 2})
+        chex.assert_trees_all_close(found(made_from), {"sum": np.arange(3.0) + 3, "twice": 2 * np.arange(3.0) + 2})
         assert len(traced) == times
     # Other sources, and a damaged file.
     monkeypatch.setattr(cache, "_surroundings", lambda: ["changed"])
@@ -112,7 +112,7 @@ def test_what_calls_back_into_python_is_not_stored(tmp_path):
         jax.debug.callback(lambda: None)
         return x
 
-    assert cache.stored(tmp_path, "callback", jax.jit(program), (jnp.ones(()),)) is None
+    assert cache.stored(tmp_path, "callback", jax.jit(program), (np.ones(()),)) is None
     assert not list(tmp_path.iterdir())
 
 
@@ -124,8 +124,8 @@ def test_a_function_found_by_its_code_is_the_one_that_was_stored(tmp_path, monke
     def times(factor):
         return lambda x: factor * x
 
-    x = jnp.ones(3)
-    assert [float(scaled(function=times(factor), x=x)[0]) for factor in (2.0, 3.0, 2.0)] == [2.0, 3.0, 2.0]
+    x = np.ones(1)
+    assert [scaled(function=times(factor), x=x).item() for factor in (2.0, 3.0, 2.0)] == [2.0, 3.0, 2.0]
     assert len(list(tmp_path.glob("program-*"))) == 2
     held = object()
     scaled(function=lambda x: (x, held)[0], x=x)

@@ -28,6 +28,10 @@ def test_the_demo_finds_what_it_simulated(found):
         assert entry["stderr"] < 1e-3
 
 
+def test_nothing_is_set_free_where_nothing_asks_for_it(done):
+    assert (done.freed, done.verdict.explains) == ((), "yes")
+
+
 def test_all_that_takes_long_is_told_before_it_compiles(demonstrated):
     stages = demonstrated[2]
     assert [stage for stage in stages if stage[0] in ("simulation", "fit", "verdict")] == [

@@ -39,19 +39,6 @@ def test_a_bouncing_ball_gives_its_parameters_away(rng):
     np.testing.assert_allclose(result.interval95["e"], result.params["e"] + half * np.array([-1, 1]), rtol=1e-9)
 
 
-def test_restitution_cannot_be_seen_without_an_impact(rng):
-    result = fit(ball_problem(rng, sigma=1e-3, end=0.4), BALL_START, BALL_FREE)
-    assert result.unidentifiable == [{"e": 1.0}]
-    assert result.stderr["e"] == np.inf
-    assert result.interval95["e"].tolist() == [0.0, 1.0]
-    assert 0 < result.stderr["g"] < 0.1
-    assert "cannot see" in result.message
-    row = next(row for row in result.rows() if row["name"] == "e")
-    assert (row["stderr"], row["note"]) == (None, "not seen by the data")
-    assert result.hints == ("e needs an impact: none in these data",)
-    assert result.hints[0] in str(result)
-
-
 @pytest.mark.full
 def test_a_start_that_leaves_for_infinity_is_no_fit_and_says_so(rng):
     result = fit(ball_problem(rng), {**BALL_START, "u0": [1e30]}, BALL_FREE)

@@ -91,6 +91,11 @@ def test_a_result_comes_back_from_its_file_with_what_is_infinite_or_missing(tmp_
     np.testing.assert_array_equal(back.residuals[0], blind.residuals[0])
     np.testing.assert_array_equal(back.trajectories[0].q, blind.trajectories[0].q)
     assert back.stderr["e"] == np.inf
+    assert back.interval95["e"].tolist() == [0.0, 1.0]
+    assert 0 < back.stderr["g"] < 1
+    assert back.hints == ("e needs an impact: none in these data",)
+    assert ("e", None, "not seen by the data") in [(row["name"], row["stderr"], row["note"]) for row in back.rows()]
+    assert "cannot see" in back.message
     assert np.isnan(back.residuals[0][3:6]).all()
 
 

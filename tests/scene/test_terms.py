@@ -59,15 +59,6 @@ def test_as_written_nothing_is_set_free(tmp_path):
     np.testing.assert_array_equal(result.params["gravity"], 0.0)
 
 
-def test_on_a_level_table_nothing_is_set_free(tmp_path):
-    study, truth = drafted(tmp_path, "")
-    result = study.fit()
-    assert result.freed == ()
-    assert result.verdict.explains == "yes"
-    low, high = result.interval95["restitution"]
-    assert low <= truth["restitution"] <= high
-
-
 @pytest.mark.full
 def test_a_film_of_air_that_the_scene_does_not_name_is_set_free(tmp_path):
     study, truth = drafted(tmp_path, "drag")
