@@ -43,6 +43,19 @@ def simulate(params=None, q0=(1.0, 0.0), u0=(0.0, 0.0), times=(0.0, 0.1), option
         (r"^System.force: .* got \[-inf -inf\]; params\['g'\] is infinite$", {"params": {"g": np.inf, "e": 0.5}}),
         (r"^params\['g'\]: expected numbers, got '9.81'$", {"params": {"g": "9.81", "e": 0.5}}),
         (r"^System.force: no parameter 'g' in params \('e'\)$", {"params": {"e": 0.5}}),
+        (
+            r"^System.force: expected a function that JAX can trace, with jax.numpy in place of numpy$",
+            {"force": lambda t, q, u, p: np.sin(q)},
+        ),
+        (r"^q0: expected the shape of u0, \(2,\), as the mass has it, got \(3,\)$", {"q0": [1.0, 0.0, 0.0]}),
+        (r"^u0: expected the shape of q0, \(2,\), got \(3,\)$", {"u0": [1.0, 0.0, 0.0]}),
+        (r"^q0: expected shape \(d,\)", {"q0": np.zeros((2, 2))}),
+        (r"^times: expected shape", {"times": (0.0,)}),
+        (r"^times: .* times\[2\] = 1.0 follows 1.0$", {"times": (0.0, 1.0, 1.0)}),
+        (r"^System.restitution: .* \(\) or \(1,\), got \(2,\)", {"restitution": lambda p: np.zeros(2)}),
+        (r"^restitution: expected within \[0, 1\], got 1.5", {"params": {"g": 9.81, "e": 1.5}}),
+        (r"^mass: expected positive", {"mass": lambda q, p: -np.ones(2)}),
+        (r"^q0: expected no overlap, but gap\[0\] = -0.5", {"q0": [-0.5, 0.0]}),
         (r"^System.restitution: no parameter 'e' in params \('g'\)$", {"params": {"g": 9.81}}),
         (
             r"^System.restitution: expected a function of \(params, speed\), got one of \(t, q, p\)$",
@@ -75,6 +88,11 @@ def simulate(params=None, q0=(1.0, 0.0), u0=(0.0, 0.0), times=(0.0, 0.1), option
         (r"^tolerance=-1.0: expected a positive number$", {"options": {"substeps": "auto", "tolerance": -1.0}}),
         (r"^tolerance=nan: expected a positive number$", {"options": {"substeps": "auto", "tolerance": np.nan}}),
         (r"^tolerance: expected real numbers, got 'x'$", {"options": {"substeps": "auto", "tolerance": "x"}}),
+        (r'^tolerance=1e-06: expected substeps="auto" with it, got substeps=1$', {"options": {"tolerance": 1e-6}}),
+        (
+            r'^tolerance=0.1: expected substeps="auto" with it, got substeps=4$',
+            {"options": {"tolerance": 0.1, "substeps": 4}},
+        ),
         (r"^breaks: expected real numbers, got 'late'$", {"options": {"breaks": "late"}}),
         (r"^breaks: expected finite numbers, got \[nan\]$", {"options": {"breaks": [np.nan]}}),
         (r"^system: expected a System or a ParticleLine, got dict$", {"system": {}}),
@@ -98,6 +116,18 @@ def test_params_that_are_none_are_named():
     system = dc.System(**OWN)
     with pytest.raises(ValueError, match=r"^System.force\(t, q, u, params\), .* subscriptable; params is None$"):
         dc.simulate(system, None, [1.0, 0.0], [0.0, 0.0], [0.0, 0.1])
+
+
+@pytest.mark.parametrize("dimension", [0, 4, 2.0, True])
+def test_balls_move_on_a_line_in_a_plane_or_in_space(dimension):
+    with pytest.raises(ValueError, match=r"^balls\(dimension=.*\): expected an integer from 1 to 3$"):
+        dc.systems.balls(1, dimension)
+
+
+@pytest.mark.parametrize("bounds", [(np.nan, 1.0), (0.0, np.nan), ([0.0, np.nan], 1.0)])
+def test_a_bound_that_is_not_a_number_is_called_so(bounds):
+    with pytest.raises(ValueError, match=r": a bound is NaN, expected numbers; -inf and inf are no bounds$"):
+        dc.Interval(*bounds)
 
 
 def test_a_box_of_one_side_is_refused():
@@ -186,3 +216,58 @@ def test_a_ready_made_system_with_a_function_of_ones_own_is_told_the_same(return
     params = {"mass": np.ones(1), "radius": np.ones(1), "gravity": np.zeros(1), "restitution": 0.5}
     with pytest.raises(ValueError, match=rf"^System.mass: expected an array, got {type(returned).__name__}$"):
         dc.simulate(ball, params, [1.0], [0.0], [0.0, 1.0])
+
+
+LINE = dc.ParticleLine(
+    mass=lambda p: p["mass"],
+    damping=lambda p: p["damping"],
+    stiffness=lambda p: np.zeros((2, 2)),
+    load=lambda t, p: np.zeros(2),
+    friction=lambda p: p["friction"],
+    normal=lambda t, p: p["normal"],
+    percussion_times=[0.5],
+    percussions=lambda p: p["weights"],
+)
+LINE_PARAMS = {
+    "mass": np.ones(2),
+    "damping": np.eye(2),
+    "friction": 0.3,
+    "normal": np.ones(2),
+    "weights": np.ones(1),
+}
+
+
+@pytest.mark.parametrize(
+    ("message", "changed"),
+    [
+        (r"ParticleLine.mass: .* \(2,\), got \(3,\)", {"mass": np.ones(3)}),
+        (r"ParticleLine.damping: .* \(2, 2\), got \(2,\)", {"damping": np.ones(2)}),
+        (r"ParticleLine.percussions: .* \(1,\), got \(2,\)", {"weights": np.ones(2)}),
+        (r"ParticleLine.friction: .* \(\), got \(2,\)", {"friction": np.ones(2)}),
+        (r"ParticleLine.belt: .* \(\), got \(2,\)", {"belt": lambda t, p: np.zeros(2)}),
+        (r"mass: expected positive", {"mass": np.array([1.0, 0.0])}),
+        (r"friction: expected at least 0, got -0.1", {"friction": -0.1}),
+        (r"percussions: expected at least 0", {"weights": np.array([-1.0])}),
+        (r"params\[.normal.\]: expected finite", {"normal": np.array([1.0, np.nan])}),
+        (r"damping: expected a symmetric", {"damping": np.array([[1.0, 0.5], [0.0, 1.0]])}),
+        (r"damping: expected a positive semidefinite", {"damping": np.array([[1.0, 2.0], [2.0, 1.0]])}),
+    ],
+)
+def test_a_particle_line_that_makes_no_sense_is_refused(message, changed):
+    system = replace(LINE, belt=changed["belt"]) if "belt" in changed else LINE
+    given = {**LINE_PARAMS, **{name: value for name, value in changed.items() if name != "belt"}}
+    with pytest.raises(ValueError, match=message):
+        dc.simulate(system, given, (0.0, 0.0), (0.0, 0.0), (0.0, 1.0), scheme=dc.PercussionFriction())
+
+
+def test_normals_that_do_not_fit_the_gaps_are_refused():
+    four, five = (dc.systems.balls(count, 1, box=(0.0, 1.0)) for count in (4, 5))
+    params = {"mass": np.ones(4), "radius": np.full(4, 0.1), "gravity": np.zeros(1), "restitution": 0.0}
+    wrong = replace(four, normals=lambda t, q, p: five.normals(t, np.zeros(5), p))
+    with pytest.raises(ValueError, match=r"System.normals: expected an array of shape \(14, 4\), got \(20, 5\)"):
+        dc.simulate(wrong, params, [0.1, 0.3, 0.5, 0.7], np.zeros(4), [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"System\(normals=...\): expected a function, got int"):
+        replace(four, normals=3)
+    steeper = replace(four, gap=lambda t, q, p: four.gap(t, q, p) * jnp.where(np.arange(14) == 9, 2.0, 1.0))
+    with pytest.raises(ValueError, match=r"row 9 is not that of gap\[9\]"):
+        dc.simulate(steeper, params, [0.1, 0.3, 0.5, 0.7], np.zeros(4), [0.0, 1.0])

@@ -1,4 +1,4 @@
-"""What is asked of a motion, asked of one with friction: derivatives, steps that are found, breaks, batches, fits."""
+"""Fits of motions with friction, and a rest that floor and guide share."""
 
 import jax
 import jax.numpy as jnp
@@ -8,27 +8,8 @@ from rubbing import BLOCK, DISC, DROP, SLIDES, dropped
 
 import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit, profile
-from diffcontact.sensitivity import _largest_error
 
 pytestmark = pytest.mark.full
-
-START = [0.0, 0.0], [2.0, 0.0]
-TIMES = np.linspace(0.0, 1.0, 8)
-
-
-def test_differences_agree_with_the_derivative_of_a_stop():
-    found = dc.sensitivity(BLOCK, SLIDES, *START, TIMES, wrt=["mu"], substeps=1)
-    assert found.trajectory.status == 0
-    start = map(np.asarray, START)
-    assert _largest_error(found, BLOCK, SLIDES, *start, ["mu"], None, 1) < 6e-6
-
-
-def test_steps_of_a_motion_with_friction_are_found():
-    run = dc.simulate(BLOCK, SLIDES, *START, TIMES, substeps="auto")
-    assert run.status == 0
-    # Constant forces: two as good as one.
-    assert (run.substeps, run.error < 1e-14) == (2, True)
-    np.testing.assert_allclose(run.q[-1], [0.4, 0.0], atol=1e-14)
 
 
 def test_a_stop_that_is_filmed_gives_friction_away(rng):

@@ -16,7 +16,6 @@ from test_ensemble import BATCH, _run
 import diffcontact as dc
 
 CHUNK = 1
-CHUNKS = 10
 
 
 def write(file, batch=BATCH, chunk=CHUNK):
@@ -128,60 +127,6 @@ def test_hdf5_itself_meets_the_end_of_the_disk(tmp_path, size):
     )
     assert (ended.returncode, ended.stdout) == (2, f"{errno.EFBIG} {file}\n"), ended.stderr
     assert os.listdir(tmp_path) == []
-
-
-# Imports once and forks for every kill: `print` says when the forked process begins.
-KILLED = """
-import os, signal, sys, time, jax
-jax.config.update("jax_enable_x64", True)
-from diffcontact import ensemble
-from diffcontact.ensemble.store import Store
-from test_ensemble import BATCH, _run
-folder, kills = sys.argv[1], int(sys.argv[2])
-write = Store.write
-
-def slow(*call):
-    # So that writing takes a good part of a run, however long it compiles.
-    time.sleep(0.05)
-    return write(*call)
-
-Store.write = slow
-
-def child(file):
-    pid = os.fork()
-    if pid == 0:
-        ensemble(_run, BATCH, chunk=1, store=file)
-        os._exit(0)
-    return pid
-
-begin = time.monotonic()
-assert os.waitpid(child(f"{folder}/timed.h5"), 0)[1] == 0
-length = time.monotonic() - begin
-# The golden ratio's multiples: as good as random, and spread evenly whatever their number.
-for i in range(kills):
-    pid = child(f"{folder}/{i}.h5")
-    time.sleep(length * (0.618034 * i % 1.0))
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-"""
-
-
-@pytest.mark.parametrize("count", [12, pytest.param(50, marks=pytest.mark.full)])
-def test_killed_ensembles_end_up_the_same(tmp_path, whole, count):
-    command = [sys.executable, "-W", "ignore", "-c", KILLED, tmp_path, str(count)]
-    subprocess.run(command, env=_environment(), check=True, timeout=600)
-    done = []
-    for i in range(count):
-        file = tmp_path / f"{i}.h5"
-        if file.exists():
-            with h5py.File(file) as held:
-                done.append(int(held["done"][:].sum()))
-        write(file)
-        assert file.read_bytes() == whole
-    # Some of them were killed in the middle.
-    assert any(0 < number < CHUNKS for number in done)
-    # Ensembles killed before their file was whole left temporary files: the next run has removed them.
-    assert sorted(os.listdir(tmp_path)) == sorted(["timed.h5", *(f"{i}.h5" for i in range(count))])
 
 
 def test_the_temporary_file_of_a_killed_ensemble_is_removed_and_no_other(tmp_path, whole):

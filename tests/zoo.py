@@ -399,20 +399,6 @@ LISTED, PAIRS = (
     for cell in (0.25, None)
 )
 
-# A cuboid of three different sides over a rough floor, which tumbles.
-CUBOID = Model(
-    dc.systems.bodies(
-        dc.shapes.Box(0.1, 0.15, 0.2), 3, lambda t, p: (np.array([[0.0, 0.0, 1.0]]), np.zeros(1)), pairs=False
-    ),
-    {
-        "q0": np.array([0.0, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0]),
-        "u0": np.zeros(6),
-        "mass": np.ones(1),
-        "gravity": np.array([0.0, 0.0, -9.81]),
-        "restitution": 0.4,
-        "friction": 0.3,
-    },
-)
 
 # Two carts on a track that sags, and a ball that bounces twice on a floor that drifts, in pixels.
 CARTS = Model(
@@ -444,27 +430,32 @@ BOUNCES = Model(
 )
 
 
-def _surfaces():
+PLANE = np.array([[np.sin(0.5), np.cos(0.5)]])
+
+
+def surfaces(cell=None):
     """A ball before a piston, one over a fixed ball, one on an inclined plane, two that grow; of four materials."""
-    tilt = 0.5
-    plane = np.array([[np.sin(tilt), np.cos(tilt)]])
-    down = np.array([np.cos(tilt), -np.sin(tilt)])
-    table = np.zeros((4, 4))
-    table[0, 0], table[0, 3], table[1, 2] = 0.5, 0.6, 0.8
-    system = dc.systems.balls(
+    return dc.systems.balls(
         5,
         2,
+        cell=cell,
         box=lambda t, params: (jnp.array([params["piston"] * t, -jnp.inf]), jnp.inf),
-        planes=lambda t, params: (jnp.asarray(plane), np.zeros(1)),
+        planes=lambda t, params: (jnp.asarray(PLANE), np.zeros(1)),
         radius=lambda t, params: params["radius"] + params["growth"] * t,
         fixed=1,
         # The balls but for 1, which is of another material; the fixed ball; the piston and the open sides; the plane.
         materials=[0, 1, 0, 0, 0, 2, 3, 0, 0, 0, 0],
     )
+
+
+def _surfaces():
+    table = np.zeros((4, 4))
+    table[0, 0], table[0, 3], table[1, 2] = 0.5, 0.6, 0.8
+    down = PLANE[0, ::-1] * [1.0, -1.0]
     return Model(
-        system,
+        surfaces(),
         {
-            "q0": np.array([0.9, 10.0, 10.3, 21.0, *(0.3 * plane[0] + 20.0 * down), 30.0, 10.0, 30.6, 10.0]),
+            "q0": np.array([0.9, 10.0, 10.3, 21.0, *(0.3 * PLANE[0] + 20.0 * down), 30.0, 10.0, 30.6, 10.0]),
             "u0": np.array([-0.5, *[0.0] * 9]),
             "mass": np.array([1.0, 2.0, 3.0, 1.5, 1.5]),
             "radius": np.array([0.2, 0.1, 0.3, 0.2, 0.2]),

@@ -1,7 +1,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import published
 import pytest
 
 import diffcontact as dc
@@ -108,11 +107,3 @@ def test_a_body_that_is_let_go_has_passed_through_nothing(scene, scheme):
     # First order is a factor of 4 at four times the steps; the impact falls differently into them.
     assert errors[1] < errors[0] / 2.5
     assert errors[2] < errors[1] / 2.5
-
-
-def test_agrees_with_velocity_projection_to_first_order():
-    schemes = dc.VelocityProjection(), dc.CatchingUp()
-    runs = [published.trajectories(published.balls_in_box(3, 0.0), scheme, (50, 200)) for scheme in schemes]
-    coarse, fine = (np.max(np.abs(first.q - second.q)) for first, second in zip(*runs, strict=True))
-    # O(h) would be a factor 4; impacts fall differently into the steps.
-    assert fine < coarse / 2

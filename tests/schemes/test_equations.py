@@ -1,10 +1,11 @@
 """The published schemes, one program each: the equations of their steps, their derivatives, and what they refuse."""
 
 import numpy as np
+import published
 import pytest
 import references
 import zoo
-from programs import run
+from programs import run, transposed
 
 import diffcontact as dc
 from diffcontact import Status
@@ -32,6 +33,7 @@ FALLING = {"gravity": -9.81, "q0": [0.4, 1.0, 1.45, 900.0], "u0": [0.0, -1.0, 0.
 UNEVEN = {name: value for name, value in FALLING.items() if name != "end"}
 UNEVEN["times"] = np.cumsum([0.0, *[0.02, 0.01] * 10])
 ROUND = {"centre": [0.0, 0.0], "floor": -zoo.FAR, "gravity": 0.0, "restitution": 0.0}
+BOWL = ROUND | {"side": -1.0, "q0": [0.0, -1.0], "u0": [1.0, 0.0]}
 PRESSED = {"q0": [0.0, 1.0], "u0": [2.0, 0.0], "gravity": [0.0, -9.81]}
 
 
@@ -228,6 +230,9 @@ def test_velocity_projection_rubs():
         (zoo.POINT, VELOCITY, ROUND | {"q0": [-10.0, 1.5], "u0": [1.0, 0.0], "end": 40.0}, Status.TOO_COARSE),
         (zoo.POINT, VELOCITY, ROUND | {"q0": [-10.0, 1.5], "u0": [1.0, 0.0], "end": 20.0}, Status.OK),
         (zoo.POINT, CATCHING, ROUND | PRESSED | {"end": 2.8}, Status.TOO_COARSE),
+        # Along the inside of a bowl of 1 m, in steps of 0.3 and 0.2 m.
+        (zoo.POINT, VELOCITY, BOWL | {"end": 6.0}, Status.TOO_COARSE),
+        (zoo.POINT, VELOCITY, BOWL | {"end": 4.0}, Status.OK),
         # From one side of a disc of 1 m to the other in one step.
         (
             zoo.POINT,
@@ -249,3 +254,63 @@ def test_what_a_scheme_cannot_is_told(model, scheme, row, status):
     motion = run(model, {"row": row}, scheme)["row"]
     assert Status(motion.status).name == status.name
     assert np.all(np.isfinite(motion.q))
+
+
+# A row for each scheme.
+EACH = {
+    "velocity": (zoo.POINT, HILL, VELOCITY),
+    "catching up": (zoo.POINT, HILL, CATCHING),
+    "elastic": (zoo.ROW, FALLING | {"restitution": 0.5}, ELASTIC),
+    "percussions": (zoo.CHAIN, {"belt": 0.2, "percussion": [0.02, 0.03, 0.01], "end": 0.4}, PERCUSSION),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", EACH)
+def test_reverse_mode_is_the_transpose_and_single_precision_is_near(name):
+    model, row, scheme = EACH[name]
+    motion = run(model, {"row": row}, scheme)["row"]
+    weights = np.cos(1.0 + np.arange(motion.end.size))
+    for parameter, found in transposed(model, row, weights, scheme).items():
+        ahead = np.tensordot(weights, motion.by[parameter][-1], axes=1)
+        # Rounding through 20 steps and their solves.
+        np.testing.assert_allclose(found, ahead, rtol=1e-9, atol=1e-9 * (1 + np.max(np.abs(ahead))), err_msg=parameter)
+    single = run(model, {"row": row}, scheme, derivative=False, single=True)["row"]
+    assert (single.q.dtype, single.status) == (np.float32, Status.OK)
+    # 20 steps of h = 0.02; velocities are position differences over h: eps / h each, of places of up to 1000 m.
+    size = np.max(np.abs(motion.q))
+    np.testing.assert_allclose(single.end, motion.end, atol=3e-4 * max(1.0, size / 10))
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_the_other_kind_of_system_is_refused(name):
+    _, _, scheme = EACH[name]
+    other = zoo.POINT if scheme is PERCUSSION else zoo.CHAIN
+    with pytest.raises(ValueError, match=f"{type(scheme).__name__} steps a "):
+        dc.simulate(other.system, other.params, *other.start(other.params), [0.0, 0.1], scheme=scheme)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scheme", [VELOCITY, CATCHING, ELASTIC])
+def test_a_heavy_body_that_flies_elsewhere_hides_nothing(scheme):
+    """Discs pass each other at 8 m/s in steps of 25 ms, 0.2 m, with their centres 0.26 m apart."""
+
+    def status(others):
+        discs, rest = dc.systems.balls(2 + others, 2), others * [0.0, 1e3]
+        params = {
+            "mass": np.array([1.0, 1.0] + others * [1e3]),
+            "radius": np.full(2 + others, 0.13),
+            "gravity": np.zeros(2),
+            "restitution": float(scheme is ELASTIC),
+        }
+        q0, u0 = [-1.0, 0.18, 0.0, 0.0, *rest], [8.0, 0.0, 0.0, 0.0, *others * [100.0, 0.0]]
+        return dc.simulate(discs, params, q0, u0, np.linspace(0, 0.5, 21), scheme=scheme).status
+
+    assert status(0) == status(1) == Status.TOO_COARSE
+
+
+@pytest.mark.full
+def test_total_variation_stays_bounded():
+    coarse, fine = published.trajectories(published.balls_in_box(3, 0.0), VELOCITY, (50, 200))
+    # Proposition 2.4 of S1: a velocity that chattered would have four times the variation with four times the steps.
+    assert published.total_variation(fine.u) < 1.3 * published.total_variation(coarse.u)

@@ -79,26 +79,6 @@ def test_the_time_of_letting_go_has_its_derivative(adhesion):
     np.testing.assert_allclose(lanes, [time(at), time(1.1 * at)], rtol=1e-14)
 
 
-@pytest.mark.full
-def test_places_behind_are_of_first_order_with_their_derivatives():
-    """The way since letting go, pull / mass (T - t)^2 / 2."""
-
-    def way(pull, count):
-        return fall(FALL | {"pull": pull}, times=jnp.linspace(0.0, 2.0, count + 1)).q[-1, 0]
-
-    def exact(pull):
-        off = FALL["from"] + FALL["mass"] * FALL["speed"] / pull
-        return pull / FALL["mass"] * (2.0 - off) ** 2 / 2
-
-    # Of a sum of right velocities: half a step's change of the velocity's derivative, and where in its step it lets go.
-    off = FALL["mass"] * FALL["speed"] / 1.7
-    bound = (2.0 - FALL["from"] - off) / FALL["mass"] / 2 + 1.7 / FALL["mass"] * off / 1.7
-    for count in (40, 160):
-        h = 2.0 / count
-        assert 0 < abs(jax.grad(way)(1.7, count) - jax.grad(exact)(1.7)) < h * bound
-    assert 0.005 * bound < 0.01 * abs(jax.grad(exact)(1.7))
-
-
 ROW = replace(dc.systems.balls(3, 1, box=(0.0, np.inf)), adhesion=lambda p: p["adhesion"])
 # The floor and the pairs (0, 1), (1, 2); three balls on each other.
 STACK = {"mass": np.array([1.0, 2.0, 0.5]), "radius": 0.1 * np.ones(3), "gravity": -10.0 * np.ones(1)}
@@ -187,32 +167,6 @@ def test_steps_within_intervals_and_breaks_tell_the_same_adhesion():
     coarse = partial(dc.simulate, FILM, FALL, [0.3], [-2.0], TIMES[::4], scheme=GLUE)
     for run in (coarse(substeps=4), coarse(substeps=np.array(4)), coarse(substeps=4, breaks=[TIMES[8]])):
         np.testing.assert_allclose(run.adhesion, whole.adhesion[::4], atol=1e-14)
-
-
-@pytest.mark.full
-def test_viscosity_is_fitted_from_a_sphere_that_falls_on_a_film():
-    """A steel ball of 5 mm; the film of 0.1 mm ends at a roughness of 1 um: A = 6 pi mu r^2 log(100)."""
-
-    def adhesion(p):
-        return 6 * jnp.pi * p["viscosity"] * p["radius"] ** 2 * jnp.log(p["film"] / p["roughness"])
-
-    system = replace(FILM, adhesion=adhesion)
-    params = {"mass": 4.1e-3, "radius": 5e-3, "film": 1e-4, "roughness": 1e-6, "viscosity": 0.9, "pull": 0.02}
-    params |= {"from": 0.1}
-    times = np.linspace(0.0, 0.4, 81)
-    q0, u0 = np.array([5e-3]), np.array([-1.0])
-    run = dc.simulate(system, params, q0, u0, times, scheme=GLUE, substeps=8)
-    expected = 0.1 + adhesion(params) / 0.02
-    assert 0.15 < expected < 0.25
-    seen = np.asarray(run.q) + 1e-5 * np.random.default_rng(0).normal(size=(81, 1))
-    observations = dc.identify.Observations(times, seen, 1e-5, lambda run, p: run.q)
-    problem = dc.identify.Problem(system, observations, lambda p: (q0, u0), GLUE, 8)
-    result = dc.identify.fit(
-        problem, params | {"viscosity": 0.5}, {"viscosity": dc.identify.Interval(0.1, 5.0)}, noise="stated"
-    )
-    # Many samples of the flight tell the time of letting go: far better than the 1e-5 m of one.
-    assert result.stderr["viscosity"] < 1e-3
-    assert abs(result.params["viscosity"] - 0.9) < 4 * result.stderr["viscosity"]
 
 
 @pytest.mark.full

@@ -1,4 +1,3 @@
-import convergence
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -75,11 +74,3 @@ def test_the_estimate_of_the_velocity_holds(seed):
     assert np.isfinite(estimate.bound)
     run = dc.simulate(STRUCK, values, q0, u0, np.linspace(0, 0.12, 25), scheme=SCHEME)
     assert np.max(np.linalg.norm(run.u, axis=1)) <= estimate.bound
-
-
-def test_chain_is_first_order_in_the_state_and_wrong_in_the_jacobian(reference):
-    coarse, fine = convergence.measure(convergence.from_reference("two_particle_chain", 1), SCHEME, (100, 400))
-    assert 2.5 < coarse.state / fine.state < 5
-    # Five slip reversals, each with the wrong factor: off by 50 to 100 %, at every h.
-    assert coarse.jacobian > 0.3
-    assert fine.jacobian > 0.3

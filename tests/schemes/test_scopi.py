@@ -33,21 +33,6 @@ def test_scopi_three_spheres(reference):
     np.testing.assert_allclose(run.u[-1], np.ravel(setup["u"]), atol=1e-6)
 
 
-def test_scopi_sphere_on_fixed_sphere(reference):
-    setup = scopi(reference, "sphere_on_fixed_sphere")
-    system = dc.System(
-        gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 2.0,
-        force=lambda t, q, u, p: jnp.array([0.0, -10.0]),
-        mass=lambda q, p: jnp.ones(2),
-        restitution=lambda p: 0.0,
-    )
-    times = setup["dt"] * np.arange(setup["steps"] + 1)
-    run = dc.simulate(system, {}, setup["q0"][1], setup["u0"][1], times, scheme=dc.VelocityProjection())
-    np.testing.assert_allclose(run.q[-1], setup["q"][1], atol=1e-9)
-    # Positions to 1e-10 (its solver), divided by the step of 5e-3.
-    np.testing.assert_allclose(run.u[-1], setup["u"][1], atol=1e-8)
-
-
 def test_scopi_three_spheres_that_rub():
     """Its fixed point, the exact law: discs of mass and inertia 1, mu = 0.5, 70 steps of 0.1 s."""
     discs = dc.systems.balls(3, 2, spin=True)

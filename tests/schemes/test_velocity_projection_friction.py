@@ -4,7 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import references
+import zoo
 from friction_problems import residual
+from programs import run
 
 import diffcontact as dc
 from diffcontact.schemes.velocity_projection import rubbed_many
@@ -15,78 +18,18 @@ pytestmark = pytest.mark.full
 G = 9.81
 COULOMB, CONVEX = dc.VelocityProjection(), dc.VelocityProjection(iterate=False)
 
-# A block on a slope, coordinates along it and across.
-BLOCK = dc.System(
-    gap=lambda t, q, p: q[1:],
-    force=lambda t, q, u, p: -G * jnp.stack([jnp.sin(p["angle"]), jnp.cos(p["angle"])]),
-    mass=lambda q, p: jnp.ones(2),
-    restitution=lambda p: 0.0,
-    slip=lambda t, q, u, p: u[None, :1],
-    friction=lambda p: p["friction"],
-)
 
-
-# A disc above the floor, and a rod that leans between floor and wall.
-DISC = dc.systems.balls(1, 2, box=((-np.inf, 0.0), (np.inf, np.inf)), spin=True)
-
-
-def _end(q, side):
-    return q[:2] + side / 2 * jnp.stack([jnp.cos(q[2]), jnp.sin(q[2])])
-
-
-LADDER = dc.System(
-    gap=lambda t, q, p: jnp.stack([_end(q, -1)[1], -_end(q, 1)[0]]),
-    force=lambda t, q, u, p: jnp.array([0.0, -G, 0.0]),
-    mass=lambda q, p: jnp.array([1.0, 1.0, 1 / 12]),
-    restitution=lambda p: 0.0,
-    slip=lambda t, q, u, p: jnp.stack([u[0] + jnp.sin(q[2]) * u[2] / 2, u[1] + jnp.cos(q[2]) * u[2] / 2])[:, None],
-    friction=lambda p: 0.1,
-)
-
-
-def _landing_disc():
-    """Lands, slides and rolls: by the constant deceleration mu g from the landing on."""
-    params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.array([0.0, -G])}
-    params |= {"restitution": 0.0, "friction": 0.25, "inertia": 0.005 * jnp.ones(1)}
-    q0, u0 = np.array([0.0, 0.3, 0.0]), np.array([1.5, 0.0, 5.0])
-    fall = np.sqrt(2 * 0.2 / G)
-    # The impact takes off mu times the speed of the fall; the slip v + r w, which was 2, goes three times as fast.
-    v, w = 1.5 - 0.25 * G * fall, 5.0 - 0.25 * G * fall * 0.1 / 0.005
-    left = (v + 0.1 * w) / (3 * 0.25 * G)
-    v_end = v - 0.25 * G * left
-    w_end = -v_end / 0.1
-    rest = 0.9 - fall - left
-    x = 1.5 * fall + (v + v_end) / 2 * left + v_end * rest
-    angle = 5.0 * fall + (w + w_end) / 2 * left + w_end * rest
-    return DISC, params, q0, u0, 0.9, np.array([x, 0.1, angle, v_end, 0.0, w_end])
-
-
-def _sliding_ladder():
-    """Slides at both ends; solved by DOP853 at 1e-13."""
-    c, s = np.cos(1.0) / 2, np.sin(1.0) / 2
-    end = [-0.3976785948731503, 0.30307051189413114, 0.6511996900226972]
-    end += [-0.7230102406557996, -0.9487089152491338, -2.385617248400966]
-    return LADDER, {}, np.array([-c, s, 1.0]), -0.2 * np.array([s, c, 1.0]), 0.3, np.array(end)
-
-
-def _stopping_block():
-    stop = 2.0**2 / (2 * G * (np.sin(0.3) + 0.4 * np.cos(0.3)))
-    params = {"friction": 0.4, "angle": 0.3}
-    return BLOCK, params, np.zeros(2), np.array([2.0, 0.0]), 0.6, np.array([stop, 0.0, 0.0, 0.0])
-
-
-@pytest.mark.parametrize("case", [_stopping_block, _landing_disc, _sliding_ladder])
-def test_it_converges_with_the_step(case):
-    system, params, q0, u0, T, truth = case()
-
-    def error(steps):
-        run = dc.simulate(system, params, q0, u0, np.linspace(0, T, steps + 1), scheme=COULOMB)
-        assert run.status == dc.Status.OK
-        return np.max(np.abs(np.concatenate([run.q[-1], run.u[-1]]) - truth))
-
-    coarse, fine = error(40), error(640)
+@pytest.mark.parametrize("name", ["slope_stop", "disc_land", "ladder"])
+def test_it_converges_with_the_step(reference, name):
+    """A block that stops, a disc that lands, slides and rolls, a ladder that slides: to the event-exact state."""
+    known = references.REFERENCES[name]
+    label, (row, state, _) = list(known.rows(reference).items())[-1]
+    rows = {str(n): row | {"substeps": n} for n in (2, 32)}
+    found = run(known.model, rows, COULOMB, derivative=False)
+    assert {motion.status for motion in found.values()} == {dc.Status.OK}
+    coarse, fine = (np.max(np.abs(known.state(found[n]) - state)) for n in rows)
     # First order: sixteen times as many steps, and an impact may be anywhere within one.
-    assert fine < coarse / 12
+    assert fine < coarse / 12, label
     assert fine < 0.05
 
 
@@ -154,10 +97,8 @@ def test_the_convex_scheme_lifts_off_by_what_slips():
     """A block set on the floor hops at mu |v_T|, whatever the step, and then floats where mu |v_T| = g / h; by
     Coulomb's law it touches."""
     mu, times = 0.3, 0.01 * np.arange(41)
-    params = {"friction": mu, "angle": 0.0}
-    floating, touching = (
-        dc.simulate(BLOCK, params, [0.0, 0.0], [2.0, 0.0], times, scheme=scheme) for scheme in (CONVEX, COULOMB)
-    )
+    block = zoo.DISC.system, zoo.DISC.params | {"friction": mu}, [0.0, 0.0, 0.0], [2.0, 0.0, 0.0], times
+    floating, touching = (dc.simulate(*block, scheme=scheme) for scheme in (CONVEX, COULOMB))
     assert floating.status == touching.status == dc.Status.OK
     # P = mu (2 - mu P) in the first step, of which gravity takes the rest.
     np.testing.assert_allclose(floating.u[1, 1], mu * (2 - mu * floating.impulse[0, 0]), rtol=1e-8)

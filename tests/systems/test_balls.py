@@ -122,41 +122,6 @@ def test_gaps_are_rounded_as_their_terms_are(count, dimension, box, more):
     np.testing.assert_allclose(system.terms(params, 0.0, q, gap, rows), expected, rtol=1e-14)
 
 
-@pytest.mark.full
-def test_a_step_with_sparse_normals_is_one_with_dense_normals():
-    system = dc.systems.balls(4, 2, box=(0.0, 1.0))
-    params = {"mass": np.array([1.0, 2.0, 3.0, 1.0]), "radius": np.full(4, 0.1), "restitution": 0.0}
-    q0 = np.array([0.1, 0.11, 0.3, 0.12, 0.5, 0.2, 0.8, 0.7])
-    u0 = np.array([0.2, -1.0, -0.5, -0.3, -2.0, -1.0, 0.3, 0.4])
-
-    def end(system):
-        def run(gravity, q0, u0):
-            scheme, given = dc.VelocityProjection(), {**params, "gravity": gravity}
-            return dc.simulate(system, given, q0, u0, np.linspace(0.0, 0.2, 5), scheme=scheme)
-
-        def last(*x):
-            found = run(*x)
-            return found.q[-1], found
-
-        return jax.jacrev(last, argnums=(0, 1, 2), has_aux=True)(np.array([0.0, -9.81]), q0, u0)
-
-    (jacobian, run), (same_jacobian, same_run) = end(system), end(replace(system, normals=None))
-    assert jnp.sum(run.impulse > 0) >= 5
-    # Sums in another order.
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), run, same_run)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-11), jacobian, same_jacobian)
-
-
-@pytest.mark.full
-def test_a_side_may_be_open():
-    system = dc.systems.balls(1, 1, box=(0.0, np.inf))
-    params = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([-1.0]), "restitution": 1.0}
-    run = dc.simulate(system, params, [0.5], [0.0], [0.0, 1.0, 2.0])
-    # Falls for one second, rises for one.
-    np.testing.assert_allclose(run.q[:, 0], [0.5, 0.0, 0.5], atol=1e-13)
-    assert run.status == 0
-
-
 @pytest.mark.parametrize("call", [{"count": 0}, {"dimension": 0}, {"box": (1.0, 0.0)}, {"box": ((0, 0, 0), (1, 1, 1))}])
 def test_bad_input_is_refused_by_name(call):
     with pytest.raises(ValueError, match=next(iter(call))):

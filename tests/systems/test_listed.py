@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import zoo
-from programs import run
+from programs import run, transposed
 
 import diffcontact as dc
 from diffcontact import Status
@@ -49,6 +49,16 @@ def test_impulses_are_each_balls_share(both, name):
     # Multipliers are less well determined than velocities, not by more than two digits here.
     np.testing.assert_allclose(listed, share, atol=1e-4)
     assert np.max(share) > 0.1
+
+
+@pytest.mark.full
+def test_reverse_mode_is_the_transpose_of_forward_mode(both):
+    listed = both[0]["is thrown together"]
+    weights = np.cos(np.arange(listed.end.size))
+    for name, found in transposed(zoo.LISTED, ROWS["is thrown together"], weights, SCHEME).items():
+        ahead = np.tensordot(weights, listed.by[name][-1], axes=1)
+        # Compiled apart, the two round differently and may stop an iteration apart in each of the 20 steps.
+        np.testing.assert_allclose(found, ahead, atol=2e-5 * max(1.0, np.max(np.abs(ahead))), err_msg=name)
 
 
 def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone(both):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.inputs import require_inputs
 
 
 def floor(t, params):
@@ -62,13 +61,6 @@ def test_what_is_ones_own_is_left_alone():
     own |= {"inertia": np.array([0.02]), "inertia2": 0.1}
     jax.eval_shape(lambda: throw(DISC, **own))
     np.testing.assert_allclose(jax.jit(DISC.mass)(np.zeros(3), PARAMS | own), [1.0, 1.0, 0.02])
-
-
-def test_a_key_beside_the_right_one_is_told():
-    """It changes nothing; whoever wrote it meant that it does."""
-    given = PARAMS | {"restitutoin": 0.2}, np.array([0.0, 0.1, 0.0]), np.array([1.0, 0.0, 5.0]), TIMES
-    with pytest.warns(UserWarning, match=r"^params\['restitutoin'\]: no parameter .*, did you mean 'restitution'\?$"):
-        require_inputs(DISC, *given, dc.VelocityProjection())
 
 
 @pytest.mark.parametrize("params", [None, 3.0, [1.0]])

@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -19,17 +20,34 @@ def test_a_chain_pulls_along_its_stretched_links():
     np.testing.assert_array_equal(line.mass(params), [0.5, 0.5, 0.5])
 
 
-def test_an_oscillator_loses_the_same_at_every_swing_and_stops():
-    line = dc.systems.particle_line()
-    params = PARAMS | {"damping": 0.0}
-    omega, lost = np.sqrt(30.0 / 0.5), 2 * 0.4 * 2.0 / 30.0  # 2 gamma nu / k per half period
-    times = np.concatenate([[0.0], np.pi / omega * np.arange(1, 6)])
-    # A half period in 32 steps of sixth order: (pi / 32)^6 / 7! of the amplitude a step.
-    run = dc.simulate(line, params, [0.1 + 3.4 * lost], [0.0], times, scheme=dc.EventTimed(order=6), substeps=32)
-    # Held as soon as the spring pulls with less than gamma nu, half of what a swing loses: 3.4, 2.4, 1.4, 0.4 < 0.5.
-    expected = 0.1 + lost * np.array([3.4, -2.4, 1.4, -0.4, -0.4, -0.4])
-    assert run.status == dc.Status.OK
-    np.testing.assert_allclose(run.q[:, 0], expected, atol=1e-9)
+def test_an_oscillator_with_dry_friction_stops_where_it_must():
+    """Half cycles about +-F/k, each shorter than the one before by 2 F/k; and derivatives by m, k, gamma and q0."""
+    line, names, theta = dc.systems.particle_line(), ("mass", "stiffness", "gamma"), np.array([2.0, 50.0, 0.25, 0.47])
+    known, times = {"damping": 0.0, "normal": 10.0, "rest": 0.0}, np.arange(0.0, 3.6, 0.1)
+
+    def exact(theta, t):
+        m, k, gamma, amplitude = theta
+        over = int(t * 5 / np.pi)  # omega is 5
+        omega, shift, sign = jnp.sqrt(k / m), 10 * gamma / k, (-1) ** over
+        swing, phase = amplitude - (2 * over + 1) * shift, omega * t - over * jnp.pi
+        return sign * jnp.stack([shift + swing * jnp.cos(phase), -swing * omega * jnp.sin(phase)])
+
+    def end(theta):
+        params, sixth = known | dict(zip(names, theta, strict=False)), dc.EventTimed(order=6)
+        run = dc.simulate(line, params, theta[3:], np.zeros(1), times, scheme=sixth, substeps=10)
+        found = jnp.concatenate([run.q, run.u], axis=1)
+        return found, (found, run.status)
+
+    jacobian, (found, status) = jax.jit(jax.jacfwd(end, has_aux=True))(theta)
+    assert status == dc.Status.OK
+    for row in (4, 9, 17, 24):
+        # In motion, after 0, 1, 2 and 3 reversals. A step turns the phase by 0.05 and loses 1e-12 of the amplitude.
+        np.testing.assert_allclose(found[row], exact(theta, times[row]), atol=1e-9)
+        np.testing.assert_allclose(jacobian[row], jax.jacfwd(exact)(theta, times[row]), atol=1e-8)
+    # At rest in the end, within the band where friction holds it: 0.47 - 4 * 0.1 = 0.07 lies beyond F/k = 0.05, one
+    # more half cycle about that ends at 0.03. Its derivative is the friction's share of the stopping place.
+    np.testing.assert_allclose(found[-1], [0.03, 0.0], atol=1e-9)
+    np.testing.assert_allclose(jacobian[-1, 0], [0.0, -10 * 2.5 / 2500, 10 * 10 / 50, -1.0], atol=1e-8)
 
 
 def test_a_measured_force_drives_the_last_particle():

@@ -145,27 +145,6 @@ def test_sparse_rows_and_listed_contacts_have_the_slip_of_all(dimension):
         np.testing.assert_allclose(spread_out(normals), contacts(system, given, t, q).normals, atol=1e-15)
 
 
-@pytest.mark.full
-def test_spheres_turn_by_the_exponential_of_their_rotation():
-    system = dc.systems.balls(2, 3, spin=True)
-    q, u = _state(3, 3, 2)
-    quaternion = np.asarray(q).reshape(2, 7)[:, 3:]
-    w = np.asarray(u).reshape(2, 6)[:, 3:]
-    size = np.linalg.norm(w, axis=1, keepdims=True)
-
-    def error(h):
-        half = system.rate(q + h / 2 * system.rate(q, u, {}), u, {})
-        c, v = np.cos(size * h / 2), np.sin(size * h / 2) * w / size
-        real = c[:, 0] * quaternion[:, 0] - np.sum(v * quaternion[:, 1:], axis=1)
-        vector = c * quaternion[:, 1:] + quaternion[:, :1] * v + np.cross(v, quaternion[:, 1:])
-        return np.max(np.abs(np.asarray(q + h * half).reshape(2, 7)[:, 3:] - np.column_stack([real, vector])))
-
-    np.testing.assert_array_equal(np.asarray(system.rate(q, u, {})).reshape(2, 7)[:, :3], u.reshape(2, 6)[:, :3])
-    # The midpoint rule leaves h^3.
-    assert error(1e-2) < 1e-5
-    np.testing.assert_allclose(error(1e-2) / error(5e-3), 8, rtol=0.02)
-
-
 def _collision(system, params, q, u, friction=0.3):
     """The velocity after an inelastic percussion of all contacts."""
     here, slip = contacts(system, params, 0.0, q), slips(system, params, 0.0, q, u.size)
@@ -330,28 +309,6 @@ def test_rows_that_are_not_those_of_the_slip_are_refused():
     _require_rows(system, params, 0.0, q, u)
     with pytest.raises(ValueError, match=r"System\.tangents: expected the gradients of slip, but row 0"):
         _require_rows(wrong, params, 0.0, q, u)
-
-
-@pytest.mark.full
-def test_what_turns_about_one_axis_is_exact_at_every_step():
-    """A sphere without a load, up to four radians a step."""
-    ball = dc.systems.balls(1, 3, spin=True, box=(-1.0, 1.0))
-    params = {"mass": np.ones(1), "radius": np.full(1, 0.1), "gravity": np.zeros(3)}
-    params |= {"restitution": 0.5, "friction": 0.3}
-    axis, times = np.array([3.0, 4.0, 12.0]) / 13, np.linspace(0.0, 1.0, 51)
-
-    @jax.jit
-    @jax.vmap
-    def end(rate):
-        start = jnp.zeros(7).at[3].set(1.0), jnp.concatenate([np.zeros(3), rate * axis])
-        run = dc.simulate(ball, params, *start, times)
-        return run.q[-1, 3:], run.status
-
-    rates = np.array([1.0, 20.0, 200.0])
-    q, status = end(rates)
-    half = np.asarray(rates)[:, None] / 2
-    assert not status.any()
-    np.testing.assert_allclose(q, np.hstack([np.cos(half), np.sin(half) * axis]), atol=1e-12)
 
 
 @jax.jit

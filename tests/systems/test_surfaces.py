@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.qp.rows import dense as spread_out
@@ -11,33 +12,8 @@ from diffcontact.status import Status
 
 pytestmark = pytest.mark.full
 
-G, TILT, END = 10.0, 0.5, 0.6
-TIMES = jnp.linspace(0.0, END, 13)
-PLANE = jnp.array([[np.sin(TILT), np.cos(TILT)]])
-# Ball 0 falls in front of a piston, 1 onto a fixed ball, 2 lies on an inclined plane, 3 and 4 grow until they touch.
-SCENE = {
-    "box": lambda t, params: (jnp.array([params["piston"] * t, -jnp.inf]), jnp.inf),
-    "planes": lambda t, params: (PLANE, jnp.zeros(1)),
-    "radius": lambda t, params: params["radius"] + params["growth"] * t,
-    "fixed": 1,
-    # The balls but for 1, which is of another material; the fixed ball; the piston and the open sides; the plane.
-    "materials": [0, 1, 0, 0, 0, 2, 3, 0, 0, 0, 0],
-}
-DENSE, LISTED = (dc.systems.balls(5, 2, cell=cell, **SCENE) for cell in (None, 1.2))
-TABLE = jnp.array([[0.5, 0.0, 0.0, 0.6], [0.0, 0.0, 0.8, 0.0], [0.0, 0.8, 0.0, 0.0], [0.6, 0.0, 0.0, 0.0]])
-PARAMS = {
-    "mass": jnp.array([1.0, 2.0, 3.0, 1.5, 1.5]),
-    "radius": jnp.array([0.2, 0.1, 0.3, 0.2, 0.2]),
-    "growth": jnp.array([0.0, 0.0, 0.0, 0.3, 0.3]),
-    "gravity": jnp.array([0.0, -G]),
-    "fixed_centre": jnp.array([[10.0, 20.0]]),
-    "fixed_radius": jnp.array([0.5]),
-    "piston": 2.0,
-    "restitution": TABLE,
-}
-START = jnp.array([0.9, 10.0, 10.3, 21.0, 20.0, 0.0, 30.0, 10.0, 30.6, 10.0])
-START = START.at[4:6].set(0.3 * PLANE[0] + 20.0 * jnp.array([np.cos(TILT), -np.sin(TILT)]))
-SPEED = jnp.zeros(10).at[0].set(-0.5)
+DENSE, PARAMS, START = zoo.SURFACES.system, zoo.SURFACES.params, zoo.SURFACES.params["q0"]
+LISTED = zoo.surfaces(cell=1.2)
 
 
 def test_listed_contacts_have_the_gaps_gradients_and_restitutions_of_all():
@@ -134,7 +110,13 @@ def test_on_a_line_points_do_not_meet():
 
 def test_what_overlaps_is_named():
     with pytest.raises(ValueError, match="ball 2 overlaps fixed ball 0 by 0"):
-        dc.simulate(LISTED, PARAMS | {"fixed_centre": START[None, 4:6] + jnp.array([[0.5, 0.0]])}, START, SPEED, TIMES)
+        dc.simulate(
+            LISTED,
+            PARAMS | {"fixed_centre": START[None, 4:6] + np.array([[0.5, 0.0]])},
+            START,
+            np.zeros(10),
+            [0.0, 0.1],
+        )
     assert [LISTED.surfaces.name(number) for number in (4, 5, 6, 9, 10)] == [
         "ball 4",
         "fixed ball 0",

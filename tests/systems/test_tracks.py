@@ -77,12 +77,18 @@ def _flights(p, times):
     return found
 
 
-def test_each_bounce_follows_its_own_law_on_the_moving_floor():
-    found = run(zoo.BOUNCES, {"falls": {"end": 4.0}, "slowed down": {"end": 4.0, "drag": 0.02}})
+def test_each_bounce_follows_its_own_law_on_the_moving_floor(rng):
+    """Gaps of floors that are not there have a kink where the ball strikes another: no cubic tells of it."""
+    around = {"restitution": 0.78, "later_restitution": 0.72, "gravity": 10.4, "floor": 8.0, "floor_drift": -0.5}
+    drawn = {f"drawn {k}": {name: x * rng.uniform(0.9, 1.1) for name, x in around.items()} for k in range(12)}
+    rows = {name: row | {"apexes": [2.2], "end": 4.0} for name, row in drawn.items()}
+    found = run(zoo.BOUNCES, rows | {"falls": {"end": 4.0}, "slowed down": {"end": 4.0, "drag": 0.02}})
+    for name in (*rows, "falls"):
+        assert found[name].status == Status.OK
+        # Constant forces: exact to rounding.
+        exact = _flights(found[name].params, found[name].t)
+        np.testing.assert_allclose(found[name].q[:, 0], exact, atol=1e-10, err_msg=name)
     motion = found["falls"]
-    assert motion.status == Status.OK
-    # Constant forces: exact to rounding.
-    np.testing.assert_allclose(motion.q[:, 0], _flights(motion.params, motion.t), atol=1e-11)
     for name in ("restitution", "later_restitution", "gravity", "floor", "floor_drift"):
         up, down = (_flights(motion.params | {name: motion.params[name] + d}, motion.t) for d in (1e-6, -1e-6))
         # Central differences of the closed form: rounding 1e-15 / 1e-6 and curvature of the order of 1e-12.

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import references
 import zoo
-from programs import alone, in_one_batch, run
+from programs import run
 
+import diffcontact as dc
 from diffcontact import Status
 
 # Neither springs nor loads: friction gamma nu = 2 and 1 N on 1 and 0.5 kg, 2 m/s^2 on either.
@@ -73,7 +74,19 @@ def test_derivatives_by_hand(motions):
 
 
 @pytest.mark.full
-def test_a_row_alone_or_in_a_batch_is_the_one_among_others(motions):
-    row = CLOSED_FORMS["sticks when struck"][0]
-    for motion in (alone(zoo.CHAIN, row), in_one_batch(zoo.CHAIN, {"row": row})["row"]):
-        np.testing.assert_allclose(motion.q, motions["sticks when struck"].q, atol=1e-13)
+def test_single_precision(motions):
+    found = run(zoo.CHAIN, {name: row for name, (row, _) in CLOSED_FORMS.items()}, derivative=False, single=True)
+    for name, motion in found.items():
+        assert motion.q.dtype == np.float32
+        assert motion.status == Status.OK, name
+        # Some hundred roundings of 1e-7, of ways of a metre.
+        np.testing.assert_allclose(motion.end, motions[name].end, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.full
+def test_springs_too_stiff_for_the_step_are_told_and_the_implicit_scheme_takes_them():
+    row = {"stiffness": 1e10, "damping": 1e5, "load": 0.0, "percussion": 0.0, "q0": 0.0, "u0": [0.1, -0.2]}
+    told, rests = (run(zoo.CHAIN, {"stiff": row}, scheme)["stiff"] for scheme in (None, dc.PercussionFriction()))
+    assert told.status != Status.OK
+    # Springs of 1e10 N/m: everything is over at once, up to the 3 N / 1e10 N/m that friction can hold.
+    np.testing.assert_allclose(rests.end, 0.0, atol=1e-8)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import references
 import zoo
 from programs import run
 
@@ -13,11 +12,6 @@ pytestmark = pytest.mark.full
 MU = 0.4
 # Both ends at the edge of their cones.
 LIMIT = np.arctan((1 - MU**2) / (2 * MU))
-
-
-@pytest.mark.parametrize("name", references.of(zoo.LADDER))
-def test_states_and_derivatives_are_the_exact_ones(reference, name):
-    references.check(reference, name)
 
 
 def test_it_lets_go_below_its_limit_angle():

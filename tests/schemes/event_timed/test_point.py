@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import references
 import zoo
-from programs import in_one_batch, run, transposed
+from programs import in_one_batch, run
 
 from diffcontact import Status
 
@@ -73,26 +73,6 @@ def test_impulses_account_for_the_momentum(motions, name):
     given = h * p["gravity"] @ p["mass"] - p["drag"] * np.diff(motion.q, axis=0)
     pushed = np.einsum("nc,ncd->nd", motion.impulse, normals)
     np.testing.assert_allclose(np.diff(motion.u, axis=0) @ p["mass"], given + pushed, atol=1e-4 if p["drag"] else 1e-12)
-
-
-# Reverse mode alone takes as long to compile as all else here.
-@pytest.mark.full
-def test_reverse_mode_is_the_transpose_of_forward_mode(motions):
-    weights, name = np.array([1.0, 2.0, -1.0, 0.5]), "is hit by what grows"
-    back = transposed(zoo.POINT, CLOSED_FORMS[name][0], weights)
-    for parameter, found in back.items():
-        ahead = np.tensordot(weights, motions[name].by[parameter][-1], axes=1)
-        np.testing.assert_allclose(found, ahead, atol=1e-12, err_msg=parameter)
-
-
-@pytest.mark.full
-def test_single_precision(motions):
-    found = run(zoo.POINT, {name: row for name, (row, _) in CLOSED_FORMS.items()}, derivative=False, single=True)
-    for name, motion in found.items():
-        assert motion.q.dtype == motion.impulse.dtype == np.float32
-        assert motion.status == Status.OK, name
-        # Twenty steps and up to eight impacts of eps = 1.2e-7, of sizes up to 10; all ways are 1000 m from the floor.
-        np.testing.assert_allclose(motion.end, motions[name].end, atol=1e-3, err_msg=name)
 
 
 BAD = {

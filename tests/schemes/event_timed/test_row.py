@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import references
 import zoo
-from programs import alone, in_one_batch, run
+from programs import run
 
 from diffcontact import Status
 
@@ -100,13 +100,6 @@ def test_derivatives_go_with_the_velocities(motions):
     np.testing.assert_allclose(rests[:3, :3], 0.0, atol=1e-12)
     np.testing.assert_allclose(rests[:3, 8:11], [[1, 0, 0], [2, 1, 0], [2, 2, 1]], atol=1e-12)
     np.testing.assert_allclose(rests[:3, 12:], 0.0, atol=1e-12)
-
-
-@pytest.mark.full
-def test_a_row_alone_or_in_a_batch_is_the_one_among_others(motions):
-    row = VELOCITIES["a blow goes through"][0]
-    for motion in (alone(zoo.ROW, row), in_one_batch(zoo.ROW, {"row": row})["row"]):
-        np.testing.assert_allclose(motion.q, motions["a blow goes through"].q, atol=1e-13)
 
 
 def test_what_is_wrong_has_a_status(motions):

@@ -1,113 +1,18 @@
-"""EventTimed against event-exact states and derivatives, and against what contact must never do."""
+"""What contact must never do by EventTimed."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems.reference import load
 
 import diffcontact as dc
 
 pytestmark = pytest.mark.full
 
-# Constant forces: exact at every step length up to the rounding of at most 1200 steps.
-EXACT = ["bounce", "two_balls_box_2d", "vibrating_table", "round_obstacle", "growing_balls"]
-
-
-def _relative(value, truth):
-    truth = np.asarray(truth)
-    return np.max(np.abs(np.asarray(value) - truth)) / max(1.0, np.max(np.abs(truth)))
-
-
-def _errors(name, h, jacobian=jax.jacfwd, order=4):
-    """Worst relative error of state and Jacobian over the problem's runs; one compilation serves all end times."""
-    problem = load(name)
-    steps = int(np.ceil(max(run["T"] for run in problem.runs) / h))
-
-    def end(theta, T):
-        params, q0, u0 = problem.unpack(theta)
-        times = T * jnp.linspace(0.0, 1.0, steps + 1)
-        run = dc.simulate(problem.system, params, q0, u0, times, scheme=dc.EventTimed(order=order))
-        state = jnp.concatenate([run.q[-1], run.u[-1]])
-        return state, (state, run.status)
-
-    derivative = jax.jit(jacobian(end, has_aux=True))
-    worst = np.zeros(2)
-    for run in problem.runs:
-        jac, (state, status) = derivative(jnp.asarray(problem.theta), run["T"])
-        assert status == 0
-        worst = np.maximum(worst, [_relative(state, run["state"]), _relative(jac, run["jacobian"])])
-    return worst
-
-
-@pytest.mark.parametrize("jacobian", [jax.jacfwd, jax.jacrev])
-@pytest.mark.parametrize("h", [1e-2, 1e-3])
-@pytest.mark.parametrize("name", EXACT)
-def test_both_modes_and_two_step_lengths(reference, name, h, jacobian):
-    assert np.all(_errors(name, h, jacobian) < 1e-9)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [*EXACT, "landing_bowl", "pendulum_stop", "double_pendulum_wall", "slider_percussions", "two_particle_chain"],
-)
-def test_single_precision_on_the_references(reference, name):
-    with jax.enable_x64(False):
-        problem = load(name)
-        run = problem.runs[-1]
-        end, trajectory = problem.trajectory(jnp.asarray(problem.theta), run["T"], 1e-3)
-    assert end.dtype == jnp.float32
-    assert trajectory.status == 0
-    # A thousand steps of eps = 1.2e-7, amplified by the impacts; a lost impact would be seen in the first digit.
-    assert np.max(np.abs(end - np.array(run["state"]))) < 1e-3
-
-
-def test_reverse_mode(reference):
-    assert np.all(_errors("round_obstacle", 1e-2, jax.jacrev) < 1e-10)
-
-
-@pytest.mark.parametrize("name", ["landing_bowl", "pendulum_stop", "double_pendulum_wall"])
-def test_second_order_in_state_and_jacobian(reference, name):
-    coarse, fine = _errors(name, 1e-2, order=2), _errors(name, 1e-3, order=2)
-    assert np.all(fine < 2e-5)
-    assert np.all(np.log10(coarse / fine) > 1.8)
-
-
-@pytest.mark.parametrize("name", ["pendulum_stop", "double_pendulum_wall"])
-def test_fourth_order_in_state_and_jacobian(reference, name):
-    coarse, fine = _errors(name, 1e-2), _errors(name, 2e-3)
-    # The references are good to 1e-10.
-    assert np.all(fine < 1e-9)
-    assert np.all(np.log(coarse / fine) / np.log(5) > 3.5)
-
-
-def test_siconos_event_driven_bounces(reference):
-    # e = 0.9, every 0.04 s but at impacts, whose rows stand twice; the sequence of bounces ends at 8.58.
-    t, q, u = np.loadtxt(reference / "siconos/bouncing_ball_event_driven.csv", delimiter=",", skiprows=1).T
-    single = np.array([np.sum(np.abs(t - time) < 1e-9) == 1 for time in t]) & (t < 8.4)
-    t, q, u = t[single], q[single], u[single]
-    system, params = _balls(1, 1, box=(0.0, jnp.inf), radius=jnp.zeros(1), gravity=jnp.array([-9.81]), restitution=0.9)
-    run = dc.simulate(system, params, [1.0], [0.0], np.concatenate([[0.0], t]), substeps=8, percussions=64)
-    np.testing.assert_allclose(run.q[1:, 0], q, atol=1e-9)
-    np.testing.assert_allclose(run.u[1:, 0], u, atol=1e-9)
-    fall = np.sqrt(2 / 9.81)
-    bounces = fall * (1 + 18 * (1 - 0.9 ** np.arange(60)))
-    happened = bounces[bounces < t[-1]]
-    assert happened.size > 30
-    np.testing.assert_allclose(run.percussions.time[: happened.size], happened, atol=1e-10)
-    assert run.percussions.contact[happened.size] == -1
-
 
 def _balls(count, dimension, box=None, **params):
     defaults = {"mass": jnp.ones(count), "radius": 0.1 * jnp.ones(count), "gravity": jnp.zeros(dimension)}
     return dc.systems.balls(count, dimension, box=box), {**defaults, "restitution": 1.0, **params}
-
-
-def test_a_body_that_can_touch_nothing():
-    system, params = _balls(1, 2, gravity=jnp.array([0.0, -2.0]))
-    run = dc.simulate(system, params, [0.0, 0.0], [1.0, 3.0], [0.0, 0.5, 1.0])
-    np.testing.assert_allclose(run.q[-1], [1.0, 2.0], atol=1e-15)
-    assert run.impulse.shape == (2, 0)
 
 
 def _energy(params, run):

@@ -48,59 +48,6 @@ def test_a_motion_may_begin_from_rest():
     np.testing.assert_allclose(run.q[-1], 1 / 6, rtol=1e-12)
 
 
-@pytest.mark.parametrize("substeps", [1, 64])
-def test_a_ball_in_air_with_two_times_only(substeps):
-    """Drag and side force stop and bend a flight in 0.7 s: one step does not do, and 64 do."""
-    ball = dc.systems.balls(1, 3, air=True, spin=True, planes=lambda t, p: (jnp.array([[0.0, 0.0, 1.0]]), jnp.zeros(1)))
-    params = {
-        "mass": jnp.array([2.7e-3]),
-        "radius": jnp.array([0.02]),
-        "gravity": jnp.array([0.0, 0.0, -9.81]),
-        "restitution": 0.9,
-        "friction": 0.2,
-        "drag": jnp.array([0.15]),
-        "magnus": jnp.array([0.015]),
-    }
-    q0 = jnp.array([0.0, 0.0, 5.0, 1.0, 0.0, 0.0, 0.0])
-    u0 = jnp.array([10.0, 0.0, 0.0, 0.0, 100.0, 0.0])
-    run = dc.simulate(ball, params, q0, u0, [0.0, 0.7], substeps=substeps)
-    assert run.status == (Status.TOO_COARSE if substeps == 1 else Status.OK)
-
-
-def test_constant_forces_are_exact_in_long_steps():
-    ball = dc.systems.balls(1, 2, box=(0.0, np.inf))
-    params = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([0.0, -9.81]), "restitution": 0.8}
-    run = dc.simulate(ball, params, [1.0, 1.0], [1.0, 0.0], np.linspace(0.0, 1.0, 5))
-    assert run.status == Status.OK
-    fall = np.sqrt(2 / 9.81)
-    left, speed = 1 - fall, 0.8 * 9.81 * fall
-    np.testing.assert_allclose(run.q[-1, 1], speed * left - 9.81 / 2 * left**2, rtol=1e-12)
-
-
-def test_lanes_judge_for_themselves_and_derivatives_are_unchanged():
-    times = jnp.linspace(0.0, 2 * jnp.pi, 17)
-
-    def end(stiffness):
-        system = dc.System(
-            gap=lambda t, q, p: q + 10.0,
-            force=lambda t, q, u, p: -p * q,
-            mass=lambda q, p: jnp.ones(1),
-            restitution=lambda p: 0.5,
-        )
-        # Where fourth order is unstable the stiff one flies away, and has met the wall before.
-        run = dc.simulate(system, stiffness, jnp.zeros(1), jnp.ones(1), times, scheme=dc.EventTimed(order=2))
-        return run.q[-1, 0], run.status
-
-    stiffness = jnp.array([0.25, 100.0, 0.25])
-    _, status = jax.vmap(end)(stiffness)
-    assert status.tolist() == [Status.OK, Status.TOO_COARSE, Status.OK]
-    forwards, _ = jax.jacfwd(end, has_aux=True)(0.25)
-    backwards, _ = jax.jacrev(end, has_aux=True)(0.25)
-    np.testing.assert_allclose(forwards, backwards, rtol=1e-12)
-    # q = sin(w t)/w, w = sqrt(k) = 1/2, at t = 2 pi: dq/dk = (t cos(w t)/w - sin(w t)/w^2) / (2 w) = -4 pi.
-    np.testing.assert_allclose(forwards, -4 * np.pi, rtol=0.05)
-
-
 @pytest.mark.parametrize(("substeps", "told"), [(1, True), (2, None), (16, False)])
 def test_a_stiff_spring_on_a_long_way_is_resolved_or_told(substeps, told):
     """A ball falls 2 m on a spring that stops it within two steps and throws it back: little of its way, all of its
@@ -207,19 +154,3 @@ def test_rest_in_single_precision_is_no_lost_motion(times):
     run = dc.simulate(pile, *given, substeps=jnp.array(times))
     assert run.status == Status.OK
     np.testing.assert_allclose(run.q[-1], q0, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-def test_a_disc_that_rolls_against_resistance_in_either_precision(dtype):
-    """m u' = -F, I w' = F r - c_r m g r with I = m r^2 / 2 and u = r w: u' = -(2/3) c_r g."""
-    floor = lambda t, p: (jnp.array([[0.0, 1.0]], dtype), jnp.zeros(1, dtype))  # noqa: E731
-    disc = dc.systems.balls(1, 2, planes=floor, spin=True, resistance=True)
-    params = {"mass": np.ones(1), "radius": np.full(1, 0.1), "gravity": np.array([0.0, -9.81]), "restitution": 0.0}
-    params |= {"friction": 0.5, "rolling_friction": 0.01}
-    params = jax.tree.map(lambda x: jnp.asarray(x, dtype), params)
-    q0, u0, times = (jnp.array(x, dtype) for x in ([0.0, 0.1, 0.0], [1.0, 0.0, -10.0], [0.0, 0.5]))
-    run = dc.simulate(disc, params, q0, u0, times, substeps=37)
-    assert run.status == Status.OK
-    slowed = 1 - 2 / 3 * 0.01 * 9.81 * 0.5
-    # Some operations a step, on numbers of order ten.
-    np.testing.assert_allclose(run.u[-1], [slowed, 0.0, -10 * slowed], atol=1e3 * jnp.finfo(dtype).eps)

@@ -1,7 +1,7 @@
-"""Two rough discs that meet, by one program.
+"""Two rough discs that meet, by one program; and the references of two in a box, nine impacts in order.
 
-On every commit `test_impact.py` has their impact, `test_spinning_balls.py` their slip, and `test_disc.py` what friction
-does in time.
+On every commit `test_impact.py` has their impact, `test_spinning_balls.py` their slip, `test_disc.py` what friction
+does in time, and `test_row.py` impacts on grid times.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ VELOCITIES = {
 }
 
 
-@pytest.mark.parametrize("name", references.of(zoo.TWO_DISCS))
+@pytest.mark.parametrize("name", [*references.of(zoo.TWO_DISCS), *references.of(zoo.TWO_BALLS)])
 def test_states_and_derivatives_are_the_exact_ones(reference, name):
     references.check(reference, name)
 
