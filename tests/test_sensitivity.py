@@ -198,7 +198,7 @@ def test_inside_transformations_steps_are_single_unless_told():
 
 ROW = dc.systems.balls(3, 1)
 
-SQUEEZED = {"mass": jnp.ones(3), "radius": 0.1 * jnp.ones(3), "gravity": jnp.zeros(1), "restitution": 0.8}
+SQUEEZED = {"mass": np.ones(3), "radius": 0.1 * np.ones(3), "gravity": np.zeros(1), "restitution": 0.8}
 
 
 @pytest.mark.full

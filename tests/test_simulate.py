@@ -150,11 +150,11 @@ def test_inside_transformations_a_number_is_asked_for():
 
 SYSTEM = dc.systems.balls(2, 1, box=(0.0, 2.0))
 
-PARAMS = {"mass": jnp.array([1.0, 2.0]), "radius": 0.1 * jnp.ones(2), "gravity": jnp.zeros(1), "restitution": 0.7}
+PARAMS = {"mass": np.array([1.0, 2.0]), "radius": 0.1 * np.ones(2), "gravity": np.zeros(1), "restitution": 0.7}
 
-LONGER = jnp.linspace(0.0, 2.0, 21)
+LONGER = np.linspace(0.0, 2.0, 21)
 
-START = jnp.array([0.3, 1.2]), jnp.array([1.5, -0.4])
+START = np.array([0.3, 1.2]), np.array([1.5, -0.4])
 
 
 @pytest.mark.full

@@ -352,7 +352,8 @@ PENDULUM = _pendulum()
 
 def _chain():
     """Two particles with springs between them and to the ground, on a rough belt, with one percussion."""
-    row = np.array([[2.0, -1.0], [-1.0, 1.0]])
+    # As exact in single precision.
+    row = np.array([[2.0, -1.0], [-1.0, 1.0]], np.float32)
     return Model(
         dc.ParticleLine(
             mass=lambda p: p["mass"],

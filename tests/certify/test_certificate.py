@@ -167,7 +167,7 @@ def test_a_line_has_no_contacts_to_certify():
 
 BALL = dc.systems.balls(1, 1, box=(0.0, jnp.inf))
 
-FALLS = {"mass": jnp.ones(1), "radius": jnp.zeros(1), "gravity": jnp.array([-9.81]), "restitution": 0.8}
+FALLS = {"mass": np.ones(1), "radius": np.zeros(1), "gravity": np.array([-9.81]), "restitution": 0.8}
 
 TIMES = np.linspace(0.0, 1.5, 151)
 
@@ -211,7 +211,7 @@ def test_a_slow_landing_has_a_derivative_whatever_the_step():
 
 TWO = dc.systems.balls(2, 2)
 
-DISCS = {"mass": jnp.ones(2), "radius": 0.5 * jnp.ones(2), "gravity": jnp.zeros(2), "restitution": 1.0}
+DISCS = {"mass": np.ones(2), "radius": 0.5 * np.ones(2), "gravity": np.zeros(2), "restitution": 1.0}
 
 
 @pytest.mark.full

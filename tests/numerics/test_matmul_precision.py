@@ -40,7 +40,7 @@ def products(function, *at):
 
 
 def test_it_is_left_to_the_device_unless_said():
-    assert products(lambda x: x @ x, jnp.ones(2, jnp.float32)) == [None]
+    assert products(lambda x: x @ x, np.ones(2, np.float32)) == [None]
 
 
 def _problem():
@@ -78,7 +78,7 @@ def _pushed(v):
 @pytest.mark.parametrize("direction", FEW)
 @pytest.mark.parametrize("function", [_projected, _held, _boxed, _rubbed, _pushed])
 def test_projections(function, direction):
-    found = products(DIRECTIONS[direction](function), -jnp.ones(6, jnp.float32))
+    found = products(DIRECTIONS[direction](function), -np.ones(6, np.float32))
     assert found or function is _pushed  # Its rows are of two bodies each: sums, no products.
     assert set(found) <= {FULL}
 

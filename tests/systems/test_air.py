@@ -49,12 +49,16 @@ def test_a_ball_that_spins_flies_in_a_circle(dimension, u0, law, rate, atol):
     np.testing.assert_allclose(run.u[:, 0] + 1j * run.u[:, 1], turned, atol=atol)
 
 
+def pushed(u, saturation):
+    return of_the_air(u[None], 3, {"drag": 0.1, "magnus": 0.01, "magnus_saturation": saturation})[0]
+
+
+slopes_of_the_push = jax.jit(jax.jacrev(pushed, argnums=(0, 1)))
+
+
 @pytest.mark.parametrize("u", [[0.0] * 6, [0.0, 0, 0, 1, 0, 0], [1.0, 0, 0, 0, 0, 0]], ids=["rest", "spin", "flight"])
 def test_the_derivative_of_a_side_force_that_levels_off_is_finite_where_spin_or_speed_vanish(u):
-    def pushed(u, saturation):
-        return of_the_air(u[None], 3, {"drag": 0.1, "magnus": 0.01, "magnus_saturation": saturation})[0]
-
-    by_u, by_saturation = jax.jit(jax.jacrev(pushed, argnums=(0, 1)))(np.array(u), 0.04)
+    by_u, by_saturation = slopes_of_the_push(np.array(u), 0.04)
     # w x v: by the spin where there is speed, by the speed where there is spin and more of it.
     expected = np.zeros((3, 6))
     if u[0]:
