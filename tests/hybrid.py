@@ -73,37 +73,6 @@ def _cartpole() -> Hybrid:
     return Hybrid(system, unpack)
 
 
-def _triple_pendulum() -> Hybrid:
-    """Three rods, damped joints, stops at both relative angles and one at the first angle."""
-
-    def beyond(p):
-        """(3, 3) the mass that hangs below both of two joints, times their lengths."""
-        hanging = jnp.cumsum(p["m"][::-1])[::-1]
-        both = jnp.maximum(np.arange(3)[:, None], np.arange(3)[None, :])
-        return hanging[both] * p["l"][:, None] * p["l"][None, :]
-
-    def mass(q, p):
-        return beyond(p) * jnp.cos(q[:, None] - q[None, :])
-
-    def force(t, q, u, p):
-        centrifugal = (beyond(p) * jnp.sin(q[:, None] - q[None, :])) @ u**2
-        weight = p["g"] * p["l"] * jnp.cumsum(p["m"][::-1])[::-1] * jnp.sin(q)
-        joint = p["c"] * jnp.diff(u, prepend=0.0)
-        return -centrifugal - weight - joint + jnp.append(joint[1:], 0.0)
-
-    def gap(t, q, p):
-        first, second = q[1] - q[0], q[2] - q[1]
-        return jnp.stack([p["s"] - first, p["s"] + first, p["s"] - second, p["s"] + second, q[0] + 0.3])
-
-    weights = np.array([1.0, 1.0, 0.8, 0.8, 0.6])
-    system = dc.System(gap, force, mass, restitution=lambda p: p["e"] * weights)
-
-    def unpack(x):
-        return {"m": x[:3], "l": x[3:6], "g": x[6], "c": x[7], "s": x[8], "e": x[9]}, x[10:13], x[13:16]
-
-    return Hybrid(system, unpack)
-
-
 def _table() -> Hybrid:
     """A ball on a table that shakes: it chatters, rests, and is thrown up."""
     system = dc.System(
@@ -119,6 +88,5 @@ PROBLEMS = {
     "block_bounce": _block(),
     "hopper": _hopper(),
     "cartpole_walls": _cartpole(),
-    "triple_pendulum": _triple_pendulum(),
     "table_chatter": _table(),
 }

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.ensemble import store as stores
@@ -196,12 +197,7 @@ def test_a_slash_alone_is_none_of_the_stores_business(tmp_path):
 
 @pytest.mark.full
 def test_a_lane_that_overlaps_is_told_and_leaves_its_neighbours_alone(capsys):
-    wall = dc.System(
-        gap=lambda t, q, p: 1.0 - q,
-        force=lambda t, q, u, p: np.ones(1),
-        mass=lambda q, p: np.ones(1),
-        restitution=lambda p: 0.5,
-    )
+    wall = zoo.system(gap=lambda t, q, p: 1.0 - q, force=lambda t, q, u, p: np.ones(1), restitution=0.5)
 
     def run(q0):
         return dc.simulate(wall, {}, q0, [2.0], [0.0, 0.5, 1.0])

@@ -124,12 +124,7 @@ def test_the_bound_of_the_velocity_by_hand():
 def planes(rows):
     """Half-spaces <row, q> >= 0 with mass diag(1, 4, 9, ...)."""
     rows = np.array(rows, float)
-    return dc.System(
-        gap=lambda t, q, p: rows @ q,
-        force=lambda t, q, u, p: jnp.zeros_like(q),
-        mass=lambda q, p: jnp.arange(1.0, q.size + 1) ** 2,
-        restitution=lambda p: 0.0,
-    )
+    return zoo.system(gap=lambda t, q, p: rows @ q, mass=lambda q, p: jnp.arange(1.0, q.size + 1) ** 2)
 
 
 @pytest.mark.full

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact import Status
@@ -77,23 +78,17 @@ def test_an_impact_on_an_output_time_is_no_change_of_the_velocity():
 @pytest.mark.full
 def test_the_error_is_one():
     # Second order: the change of the last halving is three times what is left, so the true error is below it.
-    spring = dc.System(
-        gap=lambda t, q, p: q + 5.0,
-        force=lambda t, q, u, p: -4 * q,
-        mass=lambda q, p: jnp.ones(1),
-        restitution=lambda p: 0.5,
-    )
+    spring = zoo.system(gap=lambda t, q, p: q + 5.0, force=lambda t, q, u, p: -4 * q, restitution=0.5)
     run = dc.simulate(spring, None, [1.0], [0.0], [0.0, 1.5, 3.0], substeps="auto", tolerance=1e-4)
     assert run.status == 0
     miss = np.max(np.abs(np.concatenate([run.q[:, 0] - np.cos(2 * run.t), run.u[:, 0] + 2 * np.sin(2 * run.t)])))
     assert 0 < miss <= run.error <= 1e-4
 
 
-CONTROLLED = dc.System(
+CONTROLLED = zoo.system(
     gap=lambda t, q, p: q + 50.0,
     force=lambda t, q, u, p: p["U"][jnp.clip((t * 10).astype(int), 0, 9)] * jnp.ones(1),
-    mass=lambda q, p: jnp.ones(1),
-    restitution=lambda p: 0.5,
+    restitution=0.5,
 )
 
 CONTROL = np.array([1.0, -3.0, 2.0, 5.0, -4.0, 0.0, 1.0, 1.0, 2.0, 3.0])

@@ -94,12 +94,7 @@ def test_a_law_that_leaves_its_range_says_so(motions):
 
 
 def _simulated(restitution, **options):
-    system = dc.System(
-        gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: np.zeros(1),
-        mass=lambda q, p: np.ones(1),
-        restitution=restitution,
-    )
+    system = zoo.system(gap=lambda t, q, p: q, restitution=restitution)
     return dc.simulate(system, {}, np.ones(1), np.zeros(1), np.linspace(0, 1, 3), **options)
 
 
@@ -131,12 +126,7 @@ def test_a_second_argument_with_a_default_is_no_speed():
 
 
 def _ball(restitution) -> dc.System:
-    return dc.System(
-        gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: -G * jnp.ones(1),
-        mass=lambda q, p: jnp.ones(1),
-        restitution=restitution,
-    )
+    return zoo.system(gap=lambda t, q, p: q, force=lambda t, q, u, p: -G * jnp.ones(1), restitution=restitution)
 
 
 def _linear(p, speed):

@@ -4,34 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rubbing import BLOCK, DISC, DROP, SLIDES, dropped
+import zoo
+from rubbing import DISC, DROP, dropped
 
 import diffcontact as dc
-from diffcontact.identify import Interval, Observations, Positive, Problem, Real, fit, profile
+from diffcontact.identify import Interval, Observations, Positive, Problem, fit, profile
 
 pytestmark = pytest.mark.full
-
-
-def test_a_stop_that_is_filmed_gives_friction_away(rng):
-    times, noise = np.linspace(0.0, 1.0, 31), 1e-3
-    slides = np.minimum(times, 0.4)
-    seen = (2 * slides - 2.5 * slides**2 + noise * rng.normal(size=31))[:, None]
-    run = Problem(BLOCK, Observations(times, seen, noise, _along), _start, substeps=1)
-    result = fit(run, SLIDES | {"mu": 0.3, "speed": 1.8}, {"mu": Positive(), "speed": Real()})
-    assert result.converged
-    for name, truth in (("mu", 0.5), ("speed", 2.0)):
-        low, high = result.interval95[name]
-        assert low < truth < high
-    # d x / d mu reaches 0.8 m, seen in 18 samples after the stop: 1e-3 / 0.8 / sqrt(18), a few times that with u0.
-    assert result.stderr["mu"] < 2e-3
-
-
-def _along(trajectory, params):
-    return trajectory.q[:, :1]
-
-
-def _start(params):
-    return [0.0, 0.0], jnp.stack([params["speed"], 0.0])
 
 
 def _drop(params):
@@ -77,11 +56,10 @@ def test_a_floor_and_a_guide_that_hold_the_same_direction_bring_a_block_to_rest(
     Floor and guide then hold one direction, each in its own rounding: what the guide takes is not unique, but bounded.
     """
     arm, bound, g, h = 3.7, 0.5, 9.81, 0.01
-    block = dc.System(
+    block = zoo.system(
         gap=lambda t, q, p: (p["turn"][0] @ q)[None],
         force=lambda t, q, u, p: -g * p["turn"][0],
-        mass=lambda q, p: jnp.ones(3),
-        restitution=lambda p: 0.2,
+        restitution=0.2,
         slip=lambda t, q, u, p: (p["turn"][1:] @ u)[None],
         friction=lambda p: jnp.array([0.3]),
         joint_slip=lambda t, q, u, p: (arm * p["turn"][:1] @ u)[None],

@@ -126,11 +126,8 @@ def test_a_tolerance_that_nothing_meets_or_everything_is_refused(tolerance):
         sensitivity(tolerance=tolerance)
 
 
-BALL = dc.System(
-    gap=lambda t, q, p: q,
-    force=lambda t, q, u, p: -p["gravity"] * jnp.ones(1),
-    mass=lambda q, p: jnp.ones(1),
-    restitution=lambda p: p["restitution"],
+BALL = zoo.system(
+    gap=lambda t, q, p: q, force=lambda t, q, u, p: -p["gravity"] * jnp.ones(1), restitution=lambda p: p["restitution"]
 )
 
 OWN = {"gravity": 9.81, "restitution": 0.8}
@@ -158,12 +155,7 @@ def test_a_derivative_that_is_not_finite_is_reported():
     assert np.all(np.isfinite(found.trajectory.q))
 
 
-SPRING = dc.System(
-    gap=lambda t, q, p: q + 0.5,
-    force=lambda t, q, u, p: -p["k"] * q,
-    mass=lambda q, p: jnp.ones(1),
-    restitution=lambda p: p["e"],
-)
+SPRING = zoo.system(gap=lambda t, q, p: q + 0.5, force=lambda t, q, u, p: -p["k"] * q, restitution=lambda p: p["e"])
 
 
 def pulled(k, e, times):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.status import Status
@@ -77,11 +78,11 @@ def test_impossible_lanes_stand_still_and_the_others_do_not_notice():
 
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
 def test_a_mass_without_a_factor_leaves_no_nan_in_derivatives(mode):
-    system = dc.System(
+    system = zoo.system(
         gap=lambda t, q, p: q[:1],
         force=lambda t, q, u, p: -p["g"] * jnp.ones(2),
         mass=lambda q, p: jnp.stack([jnp.stack([1.0, p["m"]]), jnp.stack([p["n"], 1.0])]),
-        restitution=lambda p: 0.5,
+        restitution=0.5,
     )
 
     def end(params):
@@ -119,12 +120,7 @@ def test_a_line_that_makes_no_sense_stands_still():
 
 
 def test_a_gap_without_a_gradient_at_the_start_is_reported():
-    bowl = dc.System(
-        gap=lambda t, q, p: (1.0 - jnp.linalg.norm(q))[None],
-        force=lambda t, q, u, p: jnp.zeros(2),
-        mass=lambda q, p: jnp.ones(2),
-        restitution=lambda p: 1.0,
-    )
+    bowl = zoo.system(gap=lambda t, q, p: (1.0 - jnp.linalg.norm(q))[None], restitution=1.0)
     centre = dc.simulate(bowl, {}, [0.0, 0.0], [0.5, 0.0], [0.0, 1.0])
     assert centre.status == Status.NO_DERIVATIVE
     assert centre.q[-1].tolist() == [0.5, 0.0]

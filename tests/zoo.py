@@ -12,6 +12,17 @@ import diffcontact as dc
 FAR = 1e3
 
 
+def system(gap, force=None, mass=None, restitution=0.0, **more):
+    """A `dc.System` that is not driven and has masses of 1, unless said otherwise; a restitution may be a number."""
+    return dc.System(
+        gap=gap,
+        force=force or (lambda t, q, u, p: np.zeros(u.shape, u.dtype)),
+        mass=mass or (lambda q, p: np.ones(q.shape, q.dtype)),
+        restitution=restitution if callable(restitution) else lambda p: restitution,
+        **more,
+    )
+
+
 def _point():
     """A point in a plane over a floor, which leans and shakes, below a ceiling, and beside something round."""
 

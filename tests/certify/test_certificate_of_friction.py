@@ -54,11 +54,10 @@ def _singularities(certificate):
 
 
 # A box on three feet in a row, which rub as they are told.
-FEET = dc.System(
+FEET = zoo.system(
     gap=lambda t, q, p: q[1] + jnp.array([-0.2, 0.0, 0.2]) * q[2],
     force=lambda t, q, u, p: jnp.stack([p["push"], -10.0 * jnp.ones(()), jnp.zeros(())]),
     mass=lambda q, p: jnp.array([1.0, 1.0, 0.02]),
-    restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: (u[0] + 0.1 * u[2]) * jnp.ones((3, 1)),
     friction=lambda p: p["mu"],
 )
@@ -115,11 +114,9 @@ def test_what_friction_presses_against_a_wall_is_loaded(spin, found):
 
 
 # A block on the floor in space, pushed back faster than friction stops it: it turns round, past zero or through it.
-PUSHED_BACK = dc.System(
+PUSHED_BACK = zoo.system(
     gap=lambda t, q, p: q[2:],
     force=lambda t, q, u, p: jnp.array([-10.0, 0.0, -10.0]),
-    mass=lambda q, p: jnp.ones(3),
-    restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: u[None, :2],
     friction=lambda p: p["mu"],
 )

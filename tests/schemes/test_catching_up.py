@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.hypotheses import penetration
@@ -14,11 +15,10 @@ def test_more_active_constraints_than_dimensions():
     # Five discs leave a corner into which a plane mass is pressed: theorem 4.7.
     angles = np.pi * np.array([0.0, 0.2, 0.35, 0.6, 1.0])
     centres = np.stack([np.cos(angles), -np.sin(angles)], axis=1)
-    system = dc.System(
+    system = zoo.system(
         gap=lambda t, q, p: jnp.linalg.norm(q[None, :] - centres, axis=1) - 1.0,
         force=lambda t, q, u, p: jnp.array([0.3, -9.81]),
         mass=lambda q, p: jnp.array([1.0, 2.0]),
-        restitution=lambda p: 0.0,
     )
     run = dc.simulate(system, {}, [0.0, 0.2], [0.05, 0.0], jnp.linspace(0, 1, 51), scheme=dc.CatchingUp())
     assert run.status == dc.Status.OK
@@ -35,11 +35,10 @@ def test_more_active_constraints_than_dimensions():
 @pytest.mark.parametrize("scheme", [dc.CatchingUp(), dc.ElasticProjection()], ids=lambda s: type(s).__name__)
 def test_a_step_that_is_not_short_against_the_radius_is_reported(scheme):
     # A point mass slides over a disc of radius 1 at 2 m/s, pressed on by 9.81 m/s^2: the way of a step is 2 h.
-    disc = dc.System(
+    disc = zoo.system(
         gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 1.0,
         force=lambda t, q, u, p: jnp.array([0.0, -9.81]),
         mass=lambda q, p: jnp.array([1.0, 1.0]),
-        restitution=lambda p: 0.0,
     )
 
     def status(h):
@@ -73,23 +72,15 @@ def test_no_start_leads_through_a_body(e, h):
 
 def _round_obstacle():
     """A point mass falls on a disc off its top, slides down and leaves it: system, q0, duration."""
-    system = dc.System(
-        gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 0.5,
-        force=lambda t, q, u, p: jnp.array([0.0, -9.81]),
-        mass=lambda q, p: jnp.ones(2),
-        restitution=lambda p: 0.0,
+    system = zoo.system(
+        gap=lambda t, q, p: jnp.linalg.norm(q)[None] - 0.5, force=lambda t, q, u, p: jnp.array([0.0, -9.81])
     )
     return system, [0.1, 1.0], 0.7
 
 
 def _swinging_floor():
     """A point mass on a floor whose acceleration of 14.4 m/s^2 throws it off again and again."""
-    system = dc.System(
-        gap=lambda t, q, p: q - 0.1 * jnp.sin(12 * t),
-        force=lambda t, q, u, p: -9.81 * jnp.ones(1),
-        mass=lambda q, p: jnp.ones(1),
-        restitution=lambda p: 0.0,
-    )
+    system = zoo.system(gap=lambda t, q, p: q - 0.1 * jnp.sin(12 * t), force=lambda t, q, u, p: -9.81 * jnp.ones(1))
     return system, [0.3], 0.75
 
 

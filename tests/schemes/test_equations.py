@@ -277,7 +277,8 @@ def test_reverse_mode_is_the_transpose_and_single_precision_is_near(name):
         # Rounding through 20 steps and their solves.
         np.testing.assert_allclose(found, ahead, rtol=1e-9, atol=1e-9 * (1 + np.max(np.abs(ahead))), err_msg=parameter)
     single = run(model, {"row": row}, scheme, derivative=False, single=True)["row"]
-    assert (single.q.dtype, single.status) == (np.float32, Status.OK)
+    # Impacts of the third act on each other, which is told in either precision.
+    assert (single.q.dtype, single.status) == (np.float32, motion.status)
     # 20 steps of h = 0.02; velocities are position differences over h: eps / h each, of places of up to 1000 m.
     size = np.max(np.abs(motion.q))
     np.testing.assert_allclose(single.end, motion.end, atol=3e-4 * max(1.0, size / 10))

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 
-FILM = dc.System(
+FILM = zoo.system(
     gap=lambda t, q, p: q,
     force=lambda t, q, u, p: jnp.where(t < p["from"], 0.0, p["pull"]) * np.ones(1),
     mass=lambda q, p: jnp.array([p["mass"]]),
-    restitution=lambda p: 0.0,
     adhesion=lambda p: p["adhesion"],
 )
 TIMES = np.linspace(0.0, 2.0, 41)

@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.schemes.position_projection import project_position
@@ -12,11 +13,8 @@ pytestmark = pytest.mark.full
 @jax.jit
 def project(w, radius, sign=1.0, mass=((1.0, 0.0), (0.0, 1.0))):
     """Onto the outside of a disc about the origin (sign 1) or its inside (-1); only the gap is read."""
-    disc = dc.System(
-        gap=lambda t, q, p: sign * (jnp.linalg.norm(q)[None] - p),
-        force=lambda t, q, u, p: q,
-        mass=lambda q, p: q,
-        restitution=lambda p: 0.0,
+    disc = zoo.system(
+        gap=lambda t, q, p: sign * (jnp.linalg.norm(q)[None] - p), force=lambda t, q, u, p: q, mass=lambda q, p: q
     )
     return project_position(disc, radius, 0.0, jnp.asarray(mass), jnp.array([1.1, 0.0]), w)
 

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.status import Status
@@ -20,12 +21,7 @@ def _gap(t, q, p):
     return jnp.hypot(jnp.stack([q[0] - 1, q[0] + 1]), q[1]) - 1 - p
 
 
-WEDGE = dc.System(
-    gap=_gap,
-    force=lambda t, q, u, p: jnp.array([1.0, -10.0]),
-    mass=lambda q, p: jnp.ones(2),
-    restitution=lambda p: 0.0,
-)
+WEDGE = zoo.system(gap=_gap, force=lambda t, q, u, p: jnp.array([1.0, -10.0]))
 
 
 def _height(scheme):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 from scipy.integrate import solve_ivp
 
 import diffcontact as dc
@@ -17,12 +18,7 @@ def _rod_in_the_plane(t, q, u, p):
 
 # A bob on a rod that strikes a wall, as a point in the plane under a constraint.
 POINT = dc.systems.constrained(
-    dc.System(
-        gap=lambda t, q, p: q[:1] + WALL,
-        force=_rod_in_the_plane,
-        mass=lambda q, p: jnp.ones(2),
-        restitution=lambda p: p["e"],
-    ),
+    zoo.system(gap=lambda t, q, p: q[:1] + WALL, force=_rod_in_the_plane, restitution=lambda p: p["e"]),
     lambda q, p: q @ q - p["length"] ** 2,
     independent=[0],
 )

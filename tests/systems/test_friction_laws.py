@@ -88,21 +88,16 @@ def test_poissons_impact_has_the_friction_of_its_speed():
 
 
 @pytest.mark.full
-def test_a_negative_friction_is_none_and_told():
-    own = dc.System(
-        DISC.gap,
-        DISC.force,
-        DISC.mass,
-        lambda p: 0.5,
-        slip=DISC.slip,
-        friction=lambda params, speed: 0.3 - 0.2 * speed,
-    )
-    fine, off = (dc.impact(own, params_of(), 0.0, [0.0, R, 0.0], [3.0, -v, 0.0]) for v in (1.0, 2.0))
-    assert fine.status == dc.Status.OK
-    assert off.status == dc.Status.NO_FRICTION
+@pytest.mark.parametrize("resistance", [False, True])
+def test_a_negative_friction_is_none_and_told(resistance):
+    disc = dc.systems.balls(1, 2, spin=True, friction="linear", resistance=resistance, **FLOOR)
+    own = replace(disc, friction=lambda params, speed: 0.3 - 0.2 * speed)
+    params = params_of(rolling_friction=0.01) if resistance else params_of()
+    fine, off = (dc.impact(own, params, 0.0, [0.0, R, 0.0], [3.0, -v, 0.0]) for v in (1.0, 2.0))
+    assert (fine.status, off.status) == (dc.Status.OK, dc.Status.NO_FRICTION)
     np.testing.assert_array_equal(off.friction, 0.0)
     q0, u0, times = [0.0, R + 0.2, 0.0], [3.0, -2.0, 0.0], np.linspace(0, 0.3, 4)
-    run = dc.simulate(own, params_of(), q0, u0, times, scheme=dc.EventTimed())
+    run = dc.simulate(own, params, q0, u0, times, scheme=dc.EventTimed())
     assert run.status == dc.Status.NO_FRICTION
 
 
@@ -112,16 +107,6 @@ def test_a_friction_that_is_negative_at_rest_is_refused(resistance):
     system = dc.systems.balls(1, 2, spin=True, friction="linear", resistance=resistance, **FLOOR)
     with pytest.raises(ValueError, match="friction: expected at least 0"):
         dc.simulate(system, params_of(friction=-0.3), [0.0, R, 0.0], np.zeros(3), [0.0, 0.1])
-
-
-@pytest.mark.full
-def test_a_negative_friction_is_told_beside_resistance_to_rolling():
-    rolls = dc.systems.balls(1, 2, spin=True, friction="linear", resistance=True, **FLOOR)
-    own = replace(rolls, friction=lambda params, speed: 0.3 - 0.2 * speed)
-    fine, off = (
-        dc.impact(own, params_of(rolling_friction=0.01), 0.0, [0.0, R, 0.0], [3.0, -v, 0.0]) for v in (1.0, 2.0)
-    )
-    assert (fine.status, off.status) == (dc.Status.OK, dc.Status.NO_FRICTION)
 
 
 @pytest.mark.full

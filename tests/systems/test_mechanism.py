@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact import Status
-from diffcontact.systems import poses
 from diffcontact.systems.geoms import Touching
 
 mujoco = pytest.importorskip("mujoco", reason="mechanism reads files by MuJoCo, the extra `mujoco`")
@@ -488,11 +488,9 @@ def test_dry_friction_of_joints_by_hand_is_told_where_it_blows_or_drives_and_swi
         blow = p["blow"] * jnp.exp(-(((t - 0.137) / 0.04) ** 2))
         return jnp.stack([jnp.where(t < p["switch"], p["first"] + p["grows"] * t + blow, p["then"]), 0.3])
 
-    wheels = dc.System(
+    wheels = zoo.system(
         gap=lambda t, q, p: jnp.zeros(0, q.dtype),
-        force=lambda t, q, u, p: jnp.zeros_like(u),
         mass=lambda q, p: np.array([1.0, 0.02]),
-        restitution=lambda p: 0.0,
         joint_slip=lambda t, q, u, p: u[:, None],
         joint_friction=friction,
     )
@@ -604,33 +602,6 @@ def test_sites_are_where_mujoco_has_them_and_are_observed_by_name():
     np.testing.assert_allclose(columns, [*d.site("tip").xpos, q[1], *d.body("rod").xpos], atol=1e-13)
     with pytest.raises(ValueError, match=r"observe\('wing'\): expected some of upper, lower, tip, body 1, rod"):
         system.observe("tip", "wing")
-
-
-@pytest.mark.full
-def test_a_fit_of_a_marker_an_angle_and_quaternions_finds_damping_and_restitution():
-    system, times = dc.systems.mechanism(MARKED, contacts=()), np.linspace(0.0, 1.5, 76)
-    truth = {"damping": np.array([0.05, 0.1]), "stop_restitution": 0.6}
-    run = dc.simulate(system, truth, [1.0, 0.3], [0.0, 6.0], times, substeps=4)
-    rng, rod = np.random.default_rng(0), system.index("mass", "rod")
-    seen = system.observe("tip", "upper")
-    noise = np.array([1e-3, 1e-3, 1e-3, 2e-3])
-    values = np.asarray(seen(run, {})) + noise * rng.normal(size=(76, 4))
-    turned = dc.systems.poses.quaternion(2e-3 * rng.normal(size=(76, 3)))
-    measured = poses.product(system.body_poses(run.q)[:, rod, 3:], turned)
-
-    def observe(x, p):
-        off = dc.systems.poses.rotation_vector(system.body_poses(x.q)[:, rod, 3:], p["measured"][: len(x.q)])
-        return jnp.concatenate([seen(x, p), off], axis=1)
-
-    data = dc.Observations(times, np.concatenate([values, np.zeros((76, 3))], 1), [*noise, *[2e-3] * 3], observe)
-    problem = dc.Problem(system, data, lambda p: ([1.0, 0.3], [0.0, 6.0]))
-    start = {"damping": np.array([0.1, 0.05]), "stop_restitution": 0.5, "measured": np.asarray(measured)}
-    free = {"damping": dc.Interval(0.0, 1.0), "stop_restitution": dc.Interval(0.0, 1.0)}
-    result = dc.fit(problem, start, free)
-    assert result.converged
-    for name, value in truth.items():
-        np.testing.assert_allclose(result.params[name], value, atol=4 * np.max(result.stderr[name]))
-        assert np.max(result.stderr[name]) < 0.01
 
 
 def test_a_urdf_is_attached_to_a_free_base_above_a_floor(tmp_path):

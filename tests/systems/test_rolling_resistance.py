@@ -122,42 +122,6 @@ def test_a_sphere_that_resists_moves_as_in_closed_form(truth, params, start):
         np.testing.assert_allclose(run.u[-1], 0.0, atol=1e-13)
 
 
-DISCS = dc.systems.balls(2, 2, box=(0.0, 1.0), spin=True, resistance=True)
-
-
-def test_discs_that_resist_make_no_energy_and_come_to_rest():
-    """Discs in a box, with gravity, that collide, land and roll to rest."""
-    rng, n = np.random.default_rng(3), 16
-    lanes = {
-        "mass": rng.uniform(0.5, 2.0, (n, 2)),
-        "radius": rng.uniform(0.05, 0.15, (n, 2)),
-        "restitution": rng.uniform(0.0, 0.6, n),
-        "friction": rng.uniform(0.1, 0.8, n),
-        "rolling_friction": rng.uniform(0.0, 0.2, n),
-    }
-    q0 = np.tile([0.25, 0.5, 0.0, 0.7, 0.55, 0.0], (n, 1)) + rng.uniform(-0.05, 0.05, (n, 6))
-    u0 = np.tile([1.0, 1.0, 10.0] * 2, (n, 1)) * rng.normal(size=(n, 6))
-
-    @jax.jit
-    @jax.vmap
-    def lane(p, q0, u0):
-        p = p | {"gravity": jnp.array([0.0, -9.81])}
-        run = dc.simulate(DISCS, p, q0, u0, np.linspace(0, 1.5, 151))
-        height = run.q[:, 1::3] @ p["mass"]
-        return run, 0.5 * run.u**2 @ DISCS.mass(q0, p) + 9.81 * height, jax.vmap(lambda q: DISCS.gap(0.0, q, p))(run.q)
-
-    run, energy, gaps = lane(lanes, q0, u0)
-    fine = np.asarray(run.status) == 0
-    assert np.mean(fine) > 0.7
-    # Walls are flat, and discs rarely roll on each other: to rounding.
-    assert np.max((np.diff(energy, axis=1) / energy[:, :1])[fine]) < 1e-12
-    assert np.min(gaps[fine]) > -1e-9
-    assert np.all(np.isfinite(run.u))
-    # Most come to rest, those that resist much.
-    slow = np.max(np.abs(run.u[:, -1]), axis=1) < 1e-9
-    assert np.mean(slow[fine & (lanes["rolling_friction"] > 0.05)]) > 0.5
-
-
 def test_an_impact_has_its_moments():
     """P = (1 + e) m |v_N|; slip and spin keep their signs: B = mu P, and moments mu_r r P and mu_p r P."""
     params = PARAMS | {"restitution": 0.5}
@@ -184,25 +148,6 @@ def test_an_impact_that_is_asked_for_has_its_moments_whatever_the_gap():
         dc.impact(SPHERE, PARAMS, 0.0, jnp.array([0, 0, z, 1, 0, 0, 0.0]), u, closed=True) for z in (0.1, 0.11)
     )
     np.testing.assert_allclose(above.jump, there.jump, rtol=1e-13)
-
-
-@pytest.mark.parametrize("length", [2.0**-20, 2.0**20])
-def test_resistance_knows_no_unit_of_length(length):
-    """A disc that lands, slips and rolls, with all lengths so many times as long."""
-
-    def run(scale):
-        disc = dc.systems.balls(1, 2, box=((-np.inf, 0.0), (np.inf, np.inf)), spin=True, resistance=True)
-        params = {"mass": jnp.ones(1), "radius": jnp.array([0.1 * scale]), "gravity": jnp.array([0.0, -10.0 * scale])}
-        params |= {"restitution": 0.0, "friction": 0.3, "rolling_friction": 0.05}
-        units = np.array([scale, scale, 1.0])
-        q0, u0 = np.array([0.0, 0.3, 0.0]) * units, np.array([1.0, 0.0, 5.0]) * units
-        run = dc.simulate(disc, params, q0, u0, np.linspace(0.0, 2.0, 41))
-        return np.asarray(run.q) / units, run.status
-
-    (known, fine), (found, status) = run(1.0), run(length)
-    assert fine == status == dc.Status.OK
-    # Powers of two change no digit; what the solver scales by is rounded.
-    np.testing.assert_allclose(found, known, atol=1e-13)
 
 
 def test_two_balls_roll_by_their_relative_spin():

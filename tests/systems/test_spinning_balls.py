@@ -190,30 +190,6 @@ def test_a_free_collision_conserves_linear_and_angular_momentum(dimension, count
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("dimension", "count"), [(2, 3), (3, 4)])
-def test_a_collision_seen_from_a_turned_frame_is_the_same(dimension, count):
-    system = dc.systems.balls(count, dimension, spin=True)
-    params, q, u = _cluster(dimension, count)
-    turn = np.linalg.qr(np.random.default_rng(6).normal(size=(dimension, dimension)))[0]
-    turn = turn * np.sign(np.linalg.det(turn)) if dimension == 3 else turn * np.array([[1.0], [np.linalg.det(turn)]])
-    assert np.linalg.det(turn) > 0
-
-    def turned(x):
-        """Angular velocities in space turn, too; no gap depends on the quaternion."""
-        each = np.array(x).reshape(count, -1)
-        for vector in range(0, each.shape[1] - dimension + 1, dimension):
-            if x.size == u.size or vector == 0:
-                each[:, vector : vector + dimension] = each[:, vector : vector + dimension] @ turn.T
-        return jnp.asarray(each.ravel())
-
-    here, there = _collision(system, params, q, u), _collision(system, params, turned(q), turned(u))
-    assert here.status == there.status == Status.OK
-    np.testing.assert_allclose(there.u, turned(here.u), atol=1e-12)
-    size, other = (jnp.linalg.norm(hit.tangential, axis=1) for hit in (here, there))
-    np.testing.assert_allclose(other, size, atol=1e-12)
-
-
-@pytest.mark.full
 def test_directions_and_their_derivatives_are_finite_whatever_the_normal():
     rng = np.random.default_rng(7)
     axes = np.vstack([np.eye(3), -np.eye(3), np.zeros((1, 3)), _POLE, -_POLE, rng.normal(size=(50, 3))])

@@ -45,13 +45,6 @@ def _agree(problem, within):
     return expected, found
 
 
-def _between_bodies(rng, count, bodies):
-    pairs = np.array([rng.choice(bodies, 2, replace=False) for _ in range(count)], np.int32)
-    pairs[: count // 3, 1] = -1
-    normals = rng.normal(size=(count, 1, 3))
-    return BodyRows(jnp.asarray(pairs), jnp.asarray(normals), bodies), rng.normal(size=3 * bodies)
-
-
 @pytest.mark.parametrize("entry", [1e-200, 1e160, np.nan])
 def test_a_row_that_is_violated_alone_beyond_all_numbers(entry):
     """Its multiplier, what it pushes, or its square has no finite number: said, as in JAX, and finite."""

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.status import Status
@@ -33,11 +34,9 @@ def _moved(system, start, end, order):
 
 
 # A block on a belt of the velocity b t^2/2 - c t^3/6; parameters mu, b, c.
-BELT = dc.System(
+BELT = zoo.system(
     gap=lambda t, q, p: q[1:],
     force=lambda t, q, u, p: jnp.array([0.0, -G]),
-    mass=lambda q, p: jnp.ones(2),
-    restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: (u[:1] - p[1] * t**2 / 2 + p[2] * t**3 / 6)[None],
     friction=lambda p: p[0],
 )
@@ -62,11 +61,10 @@ def _carried(p):
 
 
 # A solid sphere that rolls on a table that turns: radius, turning speed, place and velocity of the centre.
-TABLE = dc.System(
+TABLE = zoo.system(
     gap=lambda t, q, p: q[2:] - p[0],
     force=lambda t, q, u, p: jnp.array([0.0, 0.0, -G, 0.0, 0.0, 0.0]),
     mass=lambda q, p: jnp.concatenate([jnp.ones(3), 0.4 * p[0] ** 2 * jnp.ones(3)]),
-    restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: (u[:2] + p[0] * jnp.stack([-u[4], u[3]]) - p[1] * jnp.stack([-q[1], q[0]]))[None],
     friction=lambda p: 2.0,
     rate=lambda q, u, p: u[:3],

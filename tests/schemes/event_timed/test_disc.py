@@ -64,20 +64,6 @@ def test_the_end_is_that_by_hand(motions, name):
     np.testing.assert_allclose(motions[name].end, CLOSED_FORMS[name][1], atol=1e-12)
 
 
-def test_derivatives_by_hand(motions):
-    """It stops at x = u0^2 / (2 mu g); what holds or grips does not depend on friction."""
-    stops = motions["slides to rest"].jacobian("u0", "friction")
-    np.testing.assert_allclose(stops[0, [0, 3]], [2 / (0.5 * G), -8 / G], rtol=1e-12)
-    np.testing.assert_allclose(stops[3], 0.0, atol=1e-12)
-    for name in ("holds below its limit angle", "is pushed in vain", "grips in a bounce"):
-        np.testing.assert_allclose(motions[name].jacobian("friction"), 0.0, atol=1e-12, err_msg=name)
-    # B = 2 (1 + e) mu where it slides.
-    slides = motions["slides in a bounce"]
-    np.testing.assert_allclose(slides.jacobian("friction")[[3, 5], 0], [-3.2, -64.0], rtol=1e-11)
-    springs = motions["grips and springs back"]
-    np.testing.assert_allclose(springs.jacobian("tangential_restitution")[[3, 5], 0], [-1 / 3, -20 / 3], rtol=1e-11)
-
-
 @pytest.mark.parametrize("name", CLOSED_FORMS)
 def test_impulses_account_for_the_momentum_and_keep_within_the_cone(motions, name):
     motion = motions[name]

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.schemes.event_timed import EventTimed
@@ -62,12 +63,7 @@ def test_second_derivatives_of_an_impact_with_friction_are_those_by_hand():
 
 
 def test_free_flight():
-    system = dc.System(
-        gap=lambda t, q, p: q[:0],
-        force=lambda t, q, u, p: -p * q,
-        mass=lambda q, p: np.ones(1),
-        restitution=lambda p: 0.0,
-    )
+    system = zoo.system(gap=lambda t, q, p: q[:0], force=lambda t, q, u, p: -p * q)
 
     def end(p):
         times = np.linspace(0.0, 1.0, 21)
@@ -81,11 +77,11 @@ def test_free_flight():
 
 def test_the_error_travels_with_the_motion():
     """Two masses on springs that strike each other and a wall some thirty times, of second order."""
-    system = dc.System(
+    system = zoo.system(
         gap=lambda t, q, p: jnp.stack([q[0] + 0.05, q[1] - q[0] + 0.02]),
         force=lambda t, q, u, p: -np.array([40.0, 90.0]) * q - np.array([2.0, 3.0]) * jnp.sin(7.0 * t + q),
         mass=lambda q, p: np.array([1.0, 0.6]),
-        restitution=lambda p: 0.9,
+        restitution=0.9,
     )
     times, q0, u0 = np.linspace(0.0, 2.0, 5), np.zeros(2), np.array([0.4, -0.3])
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -16,9 +17,8 @@ BALLS, D, CONTACTS = 3, 6, 15
 BOX = dc.systems.balls(BALLS, 2, box=(0.0, 1.0))
 RADII = {"radius": jnp.full(BALLS, 0.1)}
 # Each contact has its own e, and the mass matrix is any positive definite one: all balls move when one is pushed.
-SYSTEM = dc.System(
+SYSTEM = zoo.system(
     gap=lambda t, q, p: BOX.gap(t, q, RADII),
-    force=lambda t, q, u, p: jnp.zeros_like(q),
     mass=lambda q, p: p["root"] @ p["root"].T,
     restitution=lambda p: p["restitution"],
 )
@@ -93,15 +93,9 @@ def _holds(case, seed):
     assert np.all(np.isfinite(change.u))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
-@given(CASES, st.integers(0, 2**31))
-def test_no_penetration_no_gain_momentum_kept_and_derivatives_finite(case, seed):
-    _holds(case, seed)
-
-
 @settings(max_examples=3000, deadline=None, derandomize=True, database=None)
 @given(CASES, st.integers(0, 2**31))
-def test_thousands_of_cases(case, seed):
+def test_no_penetration_no_gain_momentum_kept_and_derivatives_finite(case, seed):
     _holds(case, seed)
 
 

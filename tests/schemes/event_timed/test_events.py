@@ -4,18 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 
 pytestmark = pytest.mark.full
 
 # A point that flies past a disc of radius 1, e = 1.
-PASSING = dc.System(
-    gap=lambda t, q, p: (jnp.linalg.norm(q) - 1.0)[None],
-    force=lambda t, q, u, p: jnp.zeros_like(q),
-    mass=lambda q, p: jnp.ones_like(q),
-    restitution=lambda p: 1.0,
-)
+PASSING = zoo.system(gap=lambda t, q, p: (jnp.linalg.norm(q) - 1.0)[None], restitution=1.0)
 
 
 def _reflected(height, start, duration):
@@ -96,10 +92,8 @@ def test_no_ball_passes_through_another(rng, sizes):
 
 
 def test_so_they_are_where_they_rub():
-    disks = dc.System(
+    disks = zoo.system(
         gap=lambda t, q, p: (jnp.linalg.norm(q[:2] - q[2:]) - 2 * RADIUS)[None],
-        force=lambda t, q, u, p: jnp.zeros(4),
-        mass=lambda q, p: jnp.ones(4),
         restitution=lambda p: p["restitution"],
         slip=lambda t, q, u, p: ((u[:2] - u[2:]) @ jnp.array([q[3] - q[1], q[0] - q[2]]))[None, None],
         friction=lambda p: 0.0,

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import references
+import zoo
 from programs import run
 
 import diffcontact as dc
@@ -45,11 +46,10 @@ def test_fourth_order_where_paths_bend():
     def inward(q):
         return -q[:2] / jnp.sqrt(q[:2] @ q[:2])
 
-    bowl = dc.System(
+    bowl = zoo.system(
         gap=lambda t, q, p: (0.9 - jnp.sqrt(q[:2] @ q[:2]))[None],
         force=lambda t, q, u, p: -9.81 * jnp.array([0.0, 1.0, 0.0]),
         mass=lambda q, p: jnp.array([1.0, 1.0, 0.005]),
-        restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: (u[:2] @ (inward(q)[::-1] * jnp.array([1.0, -1.0])) + 0.1 * u[2])[None, None],
         friction=lambda p: p,
     )
@@ -73,13 +73,11 @@ def test_two_alike_blocks_stick_and_slip_at_the_same_times(reference):
     data = json.loads((reference / "coulomb/driven_block.json").read_text())
     theta, run = jnp.array(list(data["parameters"].values())), data["runs"][0]
     _, mu, angle, g, amplitude, frequency = theta
-    pair = dc.System(
+    pair = zoo.system(
         gap=lambda t, q, p: q[2:],
         force=lambda t, q, u, p: jnp.repeat(
             jnp.stack([amplitude * jnp.sin(frequency * t) - g * jnp.sin(angle), -g * jnp.cos(angle)]), 2
         ),
-        mass=lambda q, p: jnp.ones(4),
-        restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: u[:2, None],
         friction=lambda p: mu,
     )

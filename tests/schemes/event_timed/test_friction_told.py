@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 from scipy.integrate import solve_ivp
 
 import diffcontact as dc
@@ -16,11 +17,10 @@ pytestmark = pytest.mark.full
 
 def test_what_slips_behind_bounces_that_are_left_out_is_told_or_right():
     """A block bounces to rest on a table that is shaken up, down and sideways, and does not always stick in the end."""
-    system = dc.System(
+    system = zoo.system(
         gap=lambda t, q, p: q[1:] - 0.12 * (1 - jnp.cos(p[3] * t)),
         force=lambda t, q, u, p: jnp.stack([0.5, -9.81]),
-        mass=lambda q, p: jnp.ones(2),
-        restitution=lambda p: 0.4,
+        restitution=0.4,
         slip=lambda t, q, u, p: (u[:1] - p[1] * jnp.sin(p[2] * t))[None],
         friction=lambda p: p[0],
     )
@@ -53,11 +53,10 @@ def test_painleve_is_told():
     def tip(q):
         return q[:2] + half * jnp.stack([jnp.cos(q[2]), -jnp.sin(q[2])])
 
-    rod = dc.System(
+    rod = zoo.system(
         gap=lambda t, q, p: tip(q)[1:],
         force=lambda t, q, u, p: jnp.array([0.0, -9.81, 0.0]),
         mass=lambda q, p: jnp.array([1.0, 1.0, half**2 / 3]),
-        restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: (u[0] - half * jnp.sin(q[2]) * u[2])[None, None],
         friction=lambda p: p,
     )
@@ -75,11 +74,10 @@ def test_painleve_is_told():
 def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
     """Belts press it out of the corner as its weight presses it in: loads g / (1 + mu), even ones at mu = 1."""
     g, r = 9.81, 0.1
-    corner = dc.System(
+    corner = zoo.system(
         gap=lambda t, q, p: q[:2] - r,
         force=lambda t, q, u, p: -g * jnp.array([1.0, 1.0, 0.0]),
         mass=lambda q, p: jnp.array([1.0, 1.0, r**2 / 2]),
-        restitution=lambda p: 0.0,
         slip=lambda t, q, u, p: jnp.stack([u[1] - r * u[2], u[0] + r * u[2]])[:, None] - 10.0,
         friction=lambda p: p,
     )
@@ -102,10 +100,9 @@ def test_a_corner_whose_walls_carry_a_disc_at_mu_of_one():
 
 def test_a_slip_that_passes_near_zero_is_told_or_right():
     """A block thrown up a slope too steep to hold it turns at its highest point, the faster the straighter it went."""
-    block = dc.System(
+    block = zoo.system(
         gap=lambda t, q, p: q[2:],
         force=lambda t, q, u, p: jnp.array([0.0, -p["pull"], -9.81]),
-        mass=lambda q, p: jnp.ones(3),
         restitution=lambda p: jnp.zeros(1),
         slip=lambda t, q, u, p: u[None, :2],
         friction=lambda p: p["mu"][None],

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 
@@ -67,11 +68,8 @@ def test_a_blow_to_a_body_that_would_still_bounce_is_told(speed, beyond):
 @pytest.mark.parametrize("count", [7, 8, 9, 10, 12])
 def test_impacts_beyond_those_of_a_step_are_exact_or_told(count):
     """So many points bounce once each within one step that resolves eight events."""
-    system = dc.System(
-        gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: jnp.full(q.size, -9.81),
-        mass=lambda q, p: jnp.ones(q.size),
-        restitution=lambda p: p,
+    system = zoo.system(
+        gap=lambda t, q, p: q, force=lambda t, q, u, p: jnp.full(q.size, -9.81), restitution=lambda p: p
     )
     high = np.linspace(0.010, 0.011, count)
     meets = (np.sqrt(1 + 2 * 9.81 * high) - 1) / 9.81
@@ -100,10 +98,9 @@ def test_the_derivative_at_e_of_one_is_that_of_e_below_one():
     def turned(angle):
         return jnp.array([[jnp.cos(angle), -jnp.sin(angle)], [jnp.sin(angle), jnp.cos(angle)]])
 
-    system = dc.System(
+    system = zoo.system(
         gap=lambda t, q, p: normals @ (turned(p["angle"]).T @ q) + jnp.array([0.0, np.sin(1.0)]),
         force=lambda t, q, u, p: turned(p["angle"]) @ jnp.array([0.0, -9.81]),
-        mass=lambda q, p: jnp.ones(2),
         restitution=lambda p: jnp.stack([0.0 * p["e"], p["e"]]),
     )
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 from jax import lax
 from routh import ROD, routh
 from scipy.integrate import solve_ivp
@@ -19,9 +20,8 @@ LAWS = ("newton", "poisson", "stronge")
 @cache
 def contact(directions, law, tangential=None):
     """One contact whose velocities are the coordinates: W = M^-1."""
-    return dc.System(
+    return zoo.system(
         gap=lambda t, q, p: q[:1],
-        force=lambda t, q, u, p: jnp.zeros_like(u),
         mass=lambda q, p: p["mass"],
         restitution=lambda p: p["e"],
         slip=lambda t, q, u, p: u[None, 1:],
@@ -295,11 +295,9 @@ def test_what_the_laws_do_not_have():
 @pytest.mark.parametrize("law", LAWS[1:])
 def test_a_wedge_is_told(law):
     """A block with one freedom that friction wedges: no normal impulse moves it back."""
-    wedge = dc.System(
+    wedge = zoo.system(
         gap=lambda t, q, p: q,
-        force=lambda t, q, u, p: np.zeros(1),
-        mass=lambda q, p: np.ones(1),
-        restitution=lambda p: 0.5,
+        restitution=0.5,
         slip=lambda t, q, u, p: 2.0 * u[None],
         friction=lambda p: p,
         impact_law=law,

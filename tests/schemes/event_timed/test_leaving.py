@@ -4,15 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 
 # On a belt that slows down and turns back, at a stop; lifted off by a force that grows.
-BLOCK = dc.System(
+BLOCK = zoo.system(
     gap=lambda t, q, p: jnp.stack([q[1], -q[0]]),
     force=lambda t, q, u, p: jnp.stack([0.0 * t, p["weight"] * jnp.expm1(p["growth"] * (t - p["lifts"]))]),
-    mass=lambda q, p: np.ones(2),
-    restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: jnp.stack([u[0] - p["belt"] + p["slows"] * t**2, u[1]])[:, None],
     friction=lambda p: np.array([1.0, 0.0]) * p["mu"],
 )

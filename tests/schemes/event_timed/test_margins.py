@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.schemes.event_timed.margins import Cubic, Margins
@@ -55,12 +56,7 @@ def test_an_error_goes_through_an_impact_as_a_displacement_does():
 @pytest.mark.parametrize("order", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_a_graze_within_truncation_is_told(order):
     """A swing that turns a tenth of a micrometre before a wall, and a centimetre before it."""
-    swing = dc.System(
-        gap=lambda t, q, p: p - q,
-        force=lambda t, q, u, p: -q,
-        mass=lambda q, p: np.ones(1),
-        restitution=lambda p: 0.5,
-    )
+    swing = zoo.system(gap=lambda t, q, p: p - q, force=lambda t, q, u, p: -q, restitution=0.5)
     times = np.linspace(0.0, 3.0, 31)
     given = [0.0], [1.0], times
     scheme = dc.EventTimed(order=order)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 from rubbing import BLOCK, DISC, DROP, SLIDES
 
 import diffcontact as dc
@@ -12,11 +13,9 @@ from diffcontact import Mode
 pytestmark = pytest.mark.full
 
 # Mass 1, weight 10: v' = push + jerk t -+ mu (10 - lift t).
-PULLED = dc.System(
+PULLED = zoo.system(
     gap=lambda t, q, p: q[1:],
     force=lambda t, q, u, p: jnp.stack([p["push"] + p["jerk"] * t, p["lift"] * t - 10.0]),
-    mass=lambda q, p: jnp.ones(2),
-    restitution=lambda p: 0.0,
     slip=lambda t, q, u, p: u[None, :1],
     friction=lambda p: p["mu"],
 )

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 
@@ -15,12 +16,7 @@ pytestmark = pytest.mark.full
 
 # A mass on a spring whose other end is drawn up as w t^2: it lies on the floor until k w t^2 = g, and then leaves it
 # with an acceleration that begins at zero.
-LIFTED = dc.System(
-    gap=lambda t, q, p: q,
-    force=lambda t, q, u, p: p[0] * (p[1] * t**2 - q) - p[2],
-    mass=lambda q, p: jnp.ones(1),
-    restitution=lambda p: 0.0,
-)
+LIFTED = zoo.system(gap=lambda t, q, p: q, force=lambda t, q, u, p: p[0] * (p[1] * t**2 - q) - p[2])
 
 
 def _lifted(p, t):

@@ -13,8 +13,6 @@ R, G = 0.02, 9.81
 FALLS = {"gravity": [0.0, 0.0, -10.0], "q0": [0.0, 0.0, 0.2 + R], "end": 0.3}
 LIES = {"q0": [0.0, 0.0, R], "restitution": 0.0}
 ALONG = np.array([0.6, 0.8])
-# Slip of 1 m/s is gone when 2/7 of it have gone from the centre's velocity.
-ROLLS = 2 / 7 / (0.25 * G)
 
 
 def _bounced(rub, turns=0.0):
@@ -72,19 +70,3 @@ def test_impulses_turn_and_push(motions, name):
     torque = np.cross([0.0, 0.0, -R], rub)
     np.testing.assert_allclose(np.diff(motion.u[:, 3:], axis=0) * 0.4 * R**2, torque, atol=1e-13)
     assert np.all(np.linalg.norm(rub, axis=1) <= motion.params["friction"] * motion.impulse[:, 0] + 1e-12)
-
-
-def test_derivatives_by_hand(motions):
-    # Of x(1) = u0 - (2/7 u0)^2 / (2 mu g) - ..., as 5/7 u0 + ROLLS u0 / 7, along the way and by friction.
-    slides = motions["slides and then rolls"]
-    np.testing.assert_allclose(slides.q[-1, :2], (5 / 7 + ROLLS / 7) * ALONG, rtol=1e-12)
-    np.testing.assert_allclose(slides.jacobian("friction")[:2, 0], -ROLLS / 7 / 0.25 * ALONG, rtol=1e-11)
-    np.testing.assert_allclose(ALONG @ slides.jacobian("u0")[:2, :2] @ ALONG, 5 / 7 + 2 * ROLLS / 7, rtol=1e-11)
-    # Across it only the direction turns.
-    across = np.array([-ALONG[1], ALONG[0]])
-    np.testing.assert_allclose(across @ slides.jacobian("u0")[:2, :2] @ across, 5 / 7 + ROLLS / 7, rtol=1e-11)
-    np.testing.assert_allclose(motions["grips in a bounce"].jacobian("friction"), 0.0, atol=1e-10)
-    by_friction = motions["slides in a bounce"].jacobian("friction")[3:5, 0]
-    np.testing.assert_allclose(by_friction, -3.4 * ALONG, rtol=1e-11)
-    springs = motions["springs back"].jacobian("tangential_restitution")[3:5, 0]
-    np.testing.assert_allclose(springs, -2 / 7 * ALONG, rtol=1e-11)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 
@@ -46,12 +47,7 @@ def test_a_stack_at_rest_stays_at_rest():
 def test_a_ball_in_a_wedge_bounces_in_order():
     # Between the floor and a wall that leans over it by 0.3 rad, both met within one step; e = 1, no gravity.
     slope = 0.3
-    wedge = dc.System(
-        gap=lambda t, q, p: jnp.stack([q[1], jnp.sin(p) * q[0] - jnp.cos(p) * q[1]]),
-        force=lambda t, q, u, p: jnp.zeros(2),
-        mass=lambda q, p: jnp.ones(2),
-        restitution=lambda p: 1.0,
-    )
+    wedge = zoo.system(gap=lambda t, q, p: jnp.stack([q[1], jnp.sin(p) * q[0] - jnp.cos(p) * q[1]]), restitution=1.0)
 
     def run(slope):
         scheme = dc.EventTimed(events=12)
@@ -118,38 +114,6 @@ def test_a_zeno_sequence_ends_on_time(restitution):
 def test_an_order_that_does_not_exist():
     with pytest.raises(ValueError, match="expected 2, 4 or 6"):
         dc.EventTimed(order=3)
-
-
-def test_no_lane_depends_on_its_neighbours():
-    # Five discs in a box. A pile needs many candidates in its projections and three passes for its reaction, discs in
-    # flight need none: what one lane asks for must not change the rounding of another.
-    system, params = _balls(5, 2, box=(0.0, 1.5), gravity=jnp.array([0.0, -9.81]))
-
-    def lane(seed):
-        rng = np.random.default_rng(seed)
-        x = np.linspace(0.2, 1.3, 5) + 0.03 * rng.uniform(-1, 1, 5)
-        y = np.full(5, 0.1) if seed % 2 else rng.uniform(0.15, 1.3, 5)
-        speed = 0.1 if seed % 2 else 1.5
-        return {"q": np.stack([x, y], 1).ravel(), "u": speed * rng.normal(size=10), "restitution": rng.uniform(0, 1)}
-
-    @jax.jit
-    @jax.vmap
-    def run(start):
-        values = {**params, "restitution": start["restitution"]}
-        run = dc.simulate(system, values, start["q"], start["u"], np.linspace(0, 0.5, 21))
-        return jnp.concatenate([run.q.ravel(), run.u.ravel(), run.impulse.ravel(), run.status[None].astype(float)])
-
-    def together(lanes):
-        return np.asarray(run(jax.tree.map(lambda *x: np.stack(x), *lanes)))
-
-    lanes = [lane(2 * seed) for seed in range(8)]
-    alone = together(lanes)
-    for place in range(8):
-        replaced = [*lanes[:place], lane(100 + place), *lanes[place + 1 :]]
-        if place == 0:
-            replaced[0] = {**lanes[0], "restitution": 5.0}
-        others = np.arange(8) != place
-        assert together(replaced)[others].tobytes() == alone[others].tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

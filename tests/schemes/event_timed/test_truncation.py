@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zoo
 
 import diffcontact as dc
 from diffcontact.status import Status
@@ -11,12 +12,7 @@ from diffcontact.status import Status
 pytestmark = pytest.mark.full
 
 # sin'' = -sin, from (0, 1): a period is 2 pi, the way of a period 4, and the wall is never reached.
-OSCILLATOR = dc.System(
-    gap=lambda t, q, p: q + 10.0,
-    force=lambda t, q, u, p: -q,
-    mass=lambda q, p: jnp.ones(1),
-    restitution=lambda p: 0.5,
-)
+OSCILLATOR = zoo.system(gap=lambda t, q, p: q + 10.0, force=lambda t, q, u, p: -q, restitution=0.5)
 
 
 @pytest.mark.parametrize("order", [2, 4])
@@ -36,12 +32,7 @@ def test_an_oscillation_is_resolved_or_says_that_it_is_not(order):
 
 def test_a_motion_may_begin_from_rest():
     """q'' = t: the first step does not move at all, which is its whole way; the motion is right all the same."""
-    ramp = dc.System(
-        gap=lambda t, q, p: q + 10.0,
-        force=lambda t, q, u, p: jnp.full(1, t),
-        mass=lambda q, p: jnp.ones(1),
-        restitution=lambda p: 0.5,
-    )
+    ramp = zoo.system(gap=lambda t, q, p: q + 10.0, force=lambda t, q, u, p: jnp.full(1, t), restitution=0.5)
     run = dc.simulate(ramp, {}, [0.0], [0.0], jnp.linspace(0.0, 1.0, 21))
     assert run.status == Status.OK
     # A cubic: fourth order has it.
@@ -52,12 +43,7 @@ def test_a_motion_may_begin_from_rest():
 def test_a_stiff_spring_on_a_long_way_is_resolved_or_told(substeps, told):
     """A ball falls 2 m on a spring that stops it within two steps and throws it back: little of its way, all of its
     speed."""
-    stiff = dc.System(
-        gap=lambda t, q, p: q + 10.0,
-        force=lambda t, q, u, p: -10.0 - 150.0**2 * jnp.minimum(q, 0.0),
-        mass=lambda q, p: jnp.ones(1),
-        restitution=lambda p: 0.0,
-    )
+    stiff = zoo.system(gap=lambda t, q, p: q + 10.0, force=lambda t, q, u, p: -10.0 - 150.0**2 * jnp.minimum(q, 0.0))
     run = dc.simulate(stiff, {}, [2.0], [0.0], jnp.linspace(0.0, 1.0, 101), substeps=substeps)
     # It is thrown back as high as it fell.
     error = abs(run.u[-1, 0] ** 2 / 20 + run.q[-1, 0] - 2.0)
@@ -80,11 +66,11 @@ def test_rounding_is_no_truncation_in_single_precision():
 def test_a_fast_body_elsewhere_hides_no_truncation(speed, dtype):
     """An oscillator of 1 cm with five steps a period, beside something heavy that flies by."""
     rate = 2 * jnp.pi * 20.0
-    both = dc.System(
+    both = zoo.system(
         gap=lambda t, q, p: q[:1] + 10.0,
         force=lambda t, q, u, p: jnp.stack([-(rate**2) * q[0], 0.0 * q[1]]),
         mass=lambda q, p: jnp.array([1.0, 100.0]),
-        restitution=lambda p: 0.5,
+        restitution=0.5,
     )
     times = jnp.linspace(0.0, 0.5, 51, dtype=dtype)
     run = dc.simulate(both, {}, jnp.array([0.01, 0.0], dtype), jnp.array([0.0, speed], dtype), times)
@@ -115,11 +101,10 @@ def test_steps_too_short_for_single_precision_are_told(turns):
         # What lies behind a velocity is the place itself, but for a second angle that it does not know of.
         return jnp.concatenate([u, u])
 
-    system = dc.System(
+    system = zoo.system(
         gap=lambda t, q, p: q[:1] + 1e4,
         force=lambda t, q, u, p: -p * jnp.ones(1),
-        mass=lambda q, p: jnp.ones(1),
-        restitution=lambda p: 0.5,
+        restitution=0.5,
         rate=turning if turns else None,
     )
 
