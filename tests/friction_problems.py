@@ -21,15 +21,6 @@ def random_problems(seed: int, count: int, k: int, contacts: int = CONTACTS) -> 
     return tuple(np.stack(x) for x in zip(*(_rows(rng, k, contacts, i % 10 == 0) for i in range(count)), strict=True))
 
 
-def random_bodies(seed: int, count: int, k: int) -> tuple[np.ndarray, ...]:
-    """`count` impacts of 1 to 12 (k = 1) or 6 (k = 2) rigid bodies at up to 12 places, on the ground or each other.
-
-    Every tenth has a body that lies flat: more contacts than it has freedom.
-    """
-    rng = np.random.default_rng(seed)
-    return tuple(np.stack(x) for x in zip(*(_bodies(rng, k, i % 10 == 0) for i in range(count)), strict=True))
-
-
 def _empty(k, contacts=CONTACTS):
     mass, normals, tangents = np.ones(COMPONENTS), np.zeros((contacts, COMPONENTS)), np.zeros((contacts, k, COMPONENTS))
     return mass, normals, tangents, np.full(contacts, np.inf), np.zeros((contacts, k))
@@ -57,40 +48,6 @@ def _rows(rng, k, contacts, redundant):
     v = np.zeros(COMPONENTS)
     v[:d] = 3 * rng.normal(size=d) / np.sqrt(mass[:d])
     return mass, N, S, b, s, friction, v
-
-
-def _bodies(rng, k, flat):
-    dimension, freedom = k + 1, 3 * k
-    bodies = int(rng.integers(1, COMPONENTS // freedom + 1))
-    corners = 0.7 * np.array([[x, y, -1] for x in (-1, 1) for y in (-1, 1)] if k == 2 else [[-1, -1], [1, -1], [0, -1]])
-    c = int(rng.integers(len(corners) if flat else 1, CONTACTS + 1))
-    mass, N, S, b, s = _empty(k)
-    for i in range(bodies):
-        own = 10 ** rng.uniform(-2, 2)
-        mass[i * freedom : (i + 1) * freedom] = own
-        mass[i * freedom + dimension : (i + 1) * freedom] *= rng.uniform(0.1, 0.5, freedom - dimension)
-
-    def row(body, lever, direction):
-        found = np.zeros(COMPONENTS)
-        turning = np.cross(lever, direction) if k == 2 else lever[0] * direction[1] - lever[1] * direction[0]
-        found[body * freedom : body * freedom + dimension] = direction
-        found[body * freedom + dimension : (body + 1) * freedom] = turning
-        return found
-
-    for j in range(c):
-        lies = flat and j < len(corners)
-        one, other = (0, 0) if lies else rng.integers(bodies, size=2)
-        directions = np.linalg.qr(rng.normal(size=(dimension, dimension)))[0]
-        directions = np.eye(dimension)[::-1] if lies else directions
-        levers = rng.normal(size=(2, dimension))
-        levers /= np.linalg.norm(levers, axis=1)[:, None]
-        rows = np.stack([row(one, corners[j] if lies else levers[0], x) for x in directions])
-        if one != other and rng.uniform() < 0.6:
-            rows -= np.stack([row(other, levers[1], x) for x in directions])
-        N[j], S[j], b[j] = rows[0], rows[1:], 0
-    v = np.zeros(COMPONENTS)
-    v[: bodies * freedom] = rng.normal(size=bodies * freedom)
-    return mass, N, S, b, s, rng.uniform(0, 2, CONTACTS), v
 
 
 def residual(problem: tuple[np.ndarray, ...], u: np.ndarray, normal: np.ndarray, tangential: np.ndarray) -> float:

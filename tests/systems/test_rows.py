@@ -81,8 +81,9 @@ def test_rows_and_what_curvature_adds_are_the_derivatives_of_gaps_and_slips(name
 
 
 def test_rows_that_are_not_those_of_the_slip_are_told():
-    system = dc.systems.bodies(shapes.Box(0.4, 0.2), 2, lambda t, params: (np.array([[0.0, 1.0]]), np.zeros(1)))
-    wrong = replace(system, rows=lambda t, q, p: system.rows(t, q, p) * np.array([1.0, 2.0])[:, None])
-    params = {"mass": np.ones(1), "gravity": np.zeros(2), "restitution": 0.5, "friction": 0.3}
+    each = shapes.Box(0.4, 0.2), shapes.Ball(0.1)
+    system = dc.systems.bodies(each, 2, lambda t, params: (np.eye(2), np.full(2, -9.0)), fixed=1)
+    wrong = replace(system, rows=lambda t, q, p: system.rows(t, q, p).at[0, 1].multiply(2.0))
+    params = _bodies(2)[1]
     with pytest.raises(ValueError, match=r"System\.rows: expected the gradients of gap and slip, but row 0"):
-        dc.simulate(wrong, params, [0.0, 1.0, 0.1], np.ones(3), [0.0, 0.1])
+        dc.simulate(wrong, params, [0.0, 1.0, 0.1, 1.0, 2.0, 0.0], np.ones(6), [0.0, 0.1])

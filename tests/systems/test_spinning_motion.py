@@ -64,7 +64,11 @@ def test_a_flying_sphere_turns_exactly_however_fast(scheme):
 @pytest.mark.parametrize(("steps", "told"), [(5, Status.TOO_COARSE), (200, Status.OK)])
 def test_a_rate_of_ones_own_that_turns_too_far_in_a_step_is_told(steps, told):
     """A clock's hand (cos, sin), turned by u: 100 rad in steps of 20 rad, or of half a radian."""
-    hand = zoo.system(gap=lambda t, q, p: q[:1] + 10.0, rate=lambda q, u, p: u[0] * jnp.stack([-q[1], q[0]]))
+    hand = zoo.system(
+        gap=lambda t, q, p: q[:1] + 10.0,
+        mass=lambda q, p: np.ones(1),
+        rate=lambda q, u, p: u[0] * jnp.stack([-q[1], q[0]]),
+    )
     run = dc.simulate(hand, {}, [1.0, 0.0], [100.0], jnp.linspace(0.0, 1.0, steps + 1))
     assert run.status == told
     if told == Status.OK:

@@ -104,6 +104,7 @@ def test_steps_too_short_for_single_precision_are_told(turns):
     system = zoo.system(
         gap=lambda t, q, p: q[:1] + 1e4,
         force=lambda t, q, u, p: -p * jnp.ones(1),
+        mass=lambda q, p: jnp.ones(1),
         restitution=0.5,
         rate=turning if turns else None,
     )
