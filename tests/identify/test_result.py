@@ -159,6 +159,10 @@ def test_the_data_support_the_true_impact_law(run, result):
     assert min(comparison.aic, comparison.bic) > 10
     same = compare(result, result)
     assert (same.aic, same.bic) == (0.0, 0.0)
+    fewer = fit(run, BALL_START, {name: BALL_FREE[name] for name in ("e", "g", "q0")})
+    n, beside = result.effective_samples, compare(result, fewer)
+    # One parameter more.
+    assert beside.bic - beside.aic == pytest.approx(np.log(n) - 2)
 
 
 @pytest.mark.parametrize(

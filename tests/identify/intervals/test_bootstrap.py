@@ -62,9 +62,14 @@ def test_replicas_of_another_shape_are_refused(rng, values, means, message):
         fit_replicas(fitted(fall(rng), FREE), [np.zeros(values)], means and np.zeros(means))
 
 
-def test_the_bootstrap_of_a_linear_model_is_what_its_fit_says(rng):
-    result = fitted(fall(rng), FREE, noise="estimated", priors={"g": Normal(9.8, 0.03)})
+def test_the_bootstrap_of_a_linear_model_is_what_its_fit_says(rng, monkeypatch):
+    run, given = fall(rng), []
+    result = fitted(run, FREE, noise="estimated", priors={"g": Normal(9.8, 0.03)})
+    monkeypatch.setitem(bootstrap.__globals__, "fit_replicas", lambda *of: given.append(of[1][0]) or fit_replicas(*of))
     boot = bootstrap(result, replicas=40)
+    # Replicas scatter about the fit, with none of the data's own residuals: of forty means 0.03, three of that.
+    of_data, of_replicas = (values - result.trajectories[0].q for values in (run.observations.values, given[0].mean(0)))
+    assert abs(np.nansum(of_replicas * of_data) / np.nansum(of_data**2)) < 0.1
     # A standard deviation of 40 has an error of 11 %: three of them.
     np.testing.assert_allclose(boot.stderr, np.sqrt(np.diag(result.covariance)), rtol=0.35)
     assert np.all(np.abs(boot.bias) < 0.5 * boot.stderr)
