@@ -11,7 +11,7 @@ from diffcontact.commands.cli import main
 from diffcontact.commands.demo import TRUTH
 from diffcontact.commands.output import is_result
 from diffcontact.report import is_page
-from diffcontact.scene.study import Study
+from diffcontact.scene.study import Study, read_study
 
 
 @pytest.fixture
@@ -28,8 +28,10 @@ def test_the_demo_finds_what_it_simulated(found):
         assert entry["stderr"] < 1e-3
 
 
-def test_nothing_is_set_free_where_nothing_asks_for_it(done):
+def test_nothing_is_set_free_where_nothing_asks_for_it(demo, done, monkeypatch):
     assert (done.freed, done.verdict.explains) == ((), "yes")
+    monkeypatch.setattr(Study, "selected", lambda study, progress: (study, done))
+    assert read_study(demo / "carts.toml").fit() is done
 
 
 def test_all_that_takes_long_is_told_before_it_compiles(demonstrated):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from bouncing import BALL, BALL_FREE, BALL_START, BALL_TRUTH, SAMPLES, ball_problem, start_of
 from dragged import FREE, NOISE, START, TIMES, inside, problem
 
@@ -39,7 +38,6 @@ def test_a_bouncing_ball_gives_its_parameters_away(rng):
     np.testing.assert_allclose(result.interval95["e"], result.params["e"] + half * np.array([-1, 1]), rtol=1e-9)
 
 
-@pytest.mark.full
 def test_a_start_that_leaves_for_infinity_is_no_fit_and_says_so(rng):
     result = fit(ball_problem(rng), {**BALL_START, "u0": [1e30]}, BALL_FREE)
     assert not result.converged

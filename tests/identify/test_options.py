@@ -73,6 +73,7 @@ def test_a_prior_resolves_what_the_data_cannot_see(rng):
     assert fit(run, START, free).unidentifiable
     resolved = fit(run, START, free, priors={"mass": Normal(1.5, 0.01)})
     assert resolved.unidentifiable == []
+    assert "prior" not in resolved.verdict.codes
     for name in ("mass", "drag", "weight"):
         assert inside(resolved, name, TRUTH[name])
     # The mass comes from the prior alone.

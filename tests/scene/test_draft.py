@@ -290,6 +290,13 @@ def test_gaps_and_lost_samples_are_remarked(tmp_path):
     )
 
 
+def test_rows_without_a_time_of_their_own_are_left_out(tmp_path):
+    times = np.where(np.arange(60) == 20, np.nan, TIMES)
+    found = look(tmp_path, "t [s],x [m]", [times, WAVE])
+    assert any(key.startswith('untimed = "leave out"') for key in found.keys)
+    np.testing.assert_allclose(found.times, np.delete(TIMES, 20), atol=1e-4)
+
+
 def test_long_records_are_thinned(tmp_path):
     times = np.arange(12_000) / 1000
     found = look(tmp_path, "t [s],x [m]", [times, np.sin(3 * times)])

@@ -74,6 +74,7 @@ def test_refused(read, text, message):
 def test_numbers_with_the_digits_that_errors_deserve():
     rows = [(0.99563, 0.0062), (9.81, 0.0), (1.25e12, 2e10), (1 / 3e10, 1e-149)]
     assert [printed(*row) for row in rows] == ["0.9956", "9.81", "1.25e+12", "3.33333333333e-11"]
+    assert short(["x/a.csv", "y/a.csv"]) == ["x/a.csv", "y/a.csv"]
     assert short(["data/a.csv, stretch 1 of 2", "data/a.csv, stretch 2 of 2"]) == ["stretch 1 of 2", "stretch 2 of 2"]
 
 
