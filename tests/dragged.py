@@ -31,9 +31,9 @@ def motion(times):
     return (TRUTH["u0"] - w / k) * (1 - np.exp(-k * times[:, None])) / k + w / k * times[:, None]
 
 
-def problem(rng, observe=positions, factor=1.0, clock=None, stamps=TIMES):
-    values = factor * (motion(TIMES) + NOISE * rng.normal(size=(TIMES.size, 1)))
-    return Problem(DRAGGED, Observations(stamps, values, NOISE * factor, observe), start_of, SCHEME, 1, clock=clock)
+def problem(rng):
+    values = motion(TIMES) + NOISE * rng.normal(size=(TIMES.size, 1))
+    return Problem(DRAGGED, Observations(TIMES, values, NOISE, positions), start_of, SCHEME, 1)
 
 
 def inside(result, name, truth, widths=4.0):

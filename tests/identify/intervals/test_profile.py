@@ -200,7 +200,7 @@ def test_bounds_are_respected_and_slopes_are_those_of_the_map():
     np.testing.assert_allclose(log_slope(y), np.log(np.abs(slopes)), atol=1e-8)  # h^2 and eps / h
 
 
-HELD, ONE = {"g": 9.81, "q0": [1.0], "u0": [0.0]}, {"e": Interval(0.0, 1.0)}
+HELD = {"g": 9.81, "q0": [1.0], "u0": [0.0]}
 
 
 def test_starts_that_end_elsewhere_at_the_same_cost_are_told(rng):
