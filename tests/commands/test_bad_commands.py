@@ -29,7 +29,6 @@ def text(rows, end="\n"):
 
 
 def data(content, expected):
-    """Carts with other measurements."""
     return Case(
         f"carts.csv: {expected}", files={"carts.csv": content if isinstance(content, str | bytes) else text(content)}
     )
@@ -41,12 +40,10 @@ def row(number, content, expected):
 
 
 def field_(content, expected):
-    """Carts with one other number."""
     return row(7, f"0.5,{content},0,25,0", f"row 7, column 'x1 [mm]': {expected}")
 
 
 def document(content, expected):
-    """Another scene altogether."""
     return Case(f"carts.toml: {expected}", files={"carts.toml": content})
 
 

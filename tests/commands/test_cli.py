@@ -108,7 +108,6 @@ FORGED = r'''"carts\u001b[2J\u001b[H\nthe model explains the data\u0007"'''
 
 
 def test_a_title_neither_forges_a_line_nor_speaks_to_the_terminal(tmp_path, capsys, monkeypatch):
-    """Nor does the name of a file."""
     recording = tmp_path / "run\x1b[31m\nexplains the data.csv"
     scene = write(tmp_path, SCENE.replace('"Two simulated carts"', FORGED))
     (tmp_path / "carts.csv").rename(recording)

@@ -11,7 +11,6 @@ EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
 
 def measured(data, *path):
-    """A measured file, or a skip that says what is missing."""
     file = data.joinpath(*path)
     if not file.is_file():
         pytest.skip(f"{file} is absent: the head of the scene says where it comes from")
@@ -35,6 +34,5 @@ def write_csv(path, header, *columns):
 
 
 def holds(entry, truth):
-    """Whether the 95 % interval contains the truth."""
     low, high = entry["interval95"]
     return low <= truth <= high

@@ -92,7 +92,6 @@ def lever(wrong=0.0):
 
 @pytest.fixture
 def flight():
-    """The bounce up to its first impact."""
     whole = scene.read("bounce").document
     return scene.Problem("bounce", {**whole, "times": whole["times"][:1], "exact": whole["exact"][:1]})
 
@@ -120,7 +119,6 @@ def test_what_cannot_be_and_what_fails_are_rows(flight):
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
-    """What is not installed is left out, and says so."""
     monkeypatch.setitem(command.peers.ALL, "nobody", "nothing_of_this_name")
     assert command.main(["--alone", "--peers", "nobody", "--problems", "bounce", "--out", str(tmp_path)]) == 0
     assert "nobody: left out, not installed here" in capsys.readouterr().out

@@ -37,7 +37,6 @@ REBOUNDS = ((1.8, -1.6), (-1.6, -1.2), (0.4, -2.0), (2.0, -1.4), (-0.9, -2.4), (
 
 
 def glided(x, v, t):
-    """Place and velocity of what a film of air slows."""
     return x + v * -np.expm1(-DAMPING * t) / DAMPING, v * np.exp(-DAMPING * t)
 
 

@@ -16,8 +16,6 @@ _FLAGS += ["disable-component-update", "disable-sync", "disable-dev-shm-usage", 
 
 
 class Browser:
-    """One window; pages are opened from files."""
-
     def __init__(self, folder: Path):
         self._driver = subprocess.Popen(
             [str(DRIVER), "--port=0"], stdout=subprocess.PIPE, text=True, env={**os.environ, "HOME": str(folder)}

@@ -25,7 +25,6 @@ PARAMS = {"radius": 0.1}
 
 
 def scene(t, q, params):
-    """A ball, a box that turns about it, and what stands around."""
     return (
         Ball(q, params["radius"]),
         Polygon(rectangle(0.2, 0.1), q, 3.0 * t),

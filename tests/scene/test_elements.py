@@ -84,7 +84,6 @@ def test_what_follows_in_all_elements_needs_no_value(tmp_path):
 
 
 def tied_masses(tie, bounds):
-    """The scene with a free mass that another follows, of these bounds [kg]."""
     free = "free = [true, false], bounds = [[0.1, 1], [0.1, 3]]"
     return SCENE.replace(free, f"bounds = {bounds}") + f'"mass[1]" = "{tie}"\n'
 

@@ -30,7 +30,6 @@ COLUMNS = {"tip": ["x", "", "z"], "shoulder": "angle"}
 
 
 def scene(model=ARM, columns=COLUMNS, parameters=("q0", "u0"), data=None, **changes):
-    """A scene with some keys of [system] and [preparation] changed."""
     system = {"kind": "mechanism", "model": model}
     preparation = {"kind": "named", "columns": columns, "angle_noise": {"value": 1, "unit": "deg"}}
     for key, value in changes.items():

@@ -102,7 +102,6 @@ NAMES = {("parameters",): "restitution", ("system", "bodies"): "die"}
 
 
 def general(path):
-    """Parameters are all alike, and so are bodies."""
     for table in NAMES:
         if path[: len(table)] == table and len(path) > len(table):
             return (*table, "NAME", *path[len(table) + 1 :])

@@ -41,7 +41,6 @@ def test_converts(unit, wanted, expected):
     """,
 )
 def test_other_dimension_is_refused(unit, wanted):
-    """Another unit, or another power of the same one."""
     with pytest.raises(ValueError, match=re.escape(f"unit '{unit}' cannot be converted to '{wanted}'")):
         factor(unit, wanted)
 

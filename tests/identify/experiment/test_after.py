@@ -13,7 +13,6 @@ FREE = {"g": Real(), "u0": Real()}
 
 
 def covariances(polynomial, n):
-    """(n,) of an AR(1) process whose innovations have variance 1."""
     return polynomial ** np.arange(n) / (1 - polynomial**2)
 
 

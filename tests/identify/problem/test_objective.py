@@ -46,7 +46,6 @@ def test_a_cost_is_remembered_for_its_place_and_no_other(rng, monkeypatch):
 
 
 def test_a_cost_next_to_a_place_is_another():
-    """Next to 5e6 m the millimetres count, though they are 1e-9 of that."""
     at = Objective.of(far_from_the_origin(5e6), {"g": 9.81, "u0": [0.4], "q0": 5e6}, FREE)
     near = at.parameters.start.copy()
     near[at.parameters.names.index("q0")] += 1e-3

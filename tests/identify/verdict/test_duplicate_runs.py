@@ -17,7 +17,6 @@ def placed(params):
 
 
 def film(seed):
-    """Heights and their times."""
     noise = NOISE * np.random.default_rng(seed).normal(size=FILM.size)
     return FILM, (0.4 * FILM - 9.81 * FILM**2 / 2 + noise)[:, None]
 

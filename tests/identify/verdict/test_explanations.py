@@ -32,7 +32,6 @@ def rode():
 
 @pytest.fixture(scope="module")
 def base():
-    """Carts without drag, fitted without any."""
     seen = dc.Observations(TIMES, rode(), NOISE, lambda trajectory, params: trajectory.q)
     return dc.fit(dc.Problem(CARTS, seen, lambda params: (params["q0"], params["u0"])), TRUTH, FREE)
 

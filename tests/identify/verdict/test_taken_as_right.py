@@ -15,7 +15,6 @@ G, NOISE = 9.81, 1e-3
 
 
 def stated(noise, sigma=1e-3):
-    """A fall under such noise, which is stated as it is."""
     run = fall(None, noise=noise)
     seen = run.observations
     return dataclasses.replace(run, observations=Observations(seen.times, seen.values, sigma, seen.observe))

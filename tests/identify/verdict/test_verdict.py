@@ -15,7 +15,6 @@ START = {"e": 0.8, "g": 9.81, "q0": np.ones(1), "u0": np.full(1, 0.3)}
 
 
 def heights(replicas=REPLICAS, sigma=0.01, seed=3, **law):
-    """(N, n, 1) measured heights."""
     exact = bounces(**{"e": 0.8, "g": 9.81, "height": 1.0, "speed": 0.3, "times": TIMES} | law)
     return (exact + sigma * np.random.default_rng(seed).normal(size=(replicas, SAMPLES)))[:, :, None]
 
@@ -39,7 +38,6 @@ def exact():
 
 
 def named(results, word):
-    """How many verdicts have a reason that holds the word."""
     return sum(any(word in reason for reason in result.verdict.reasons) for result in results)
 
 
