@@ -1,20 +1,9 @@
-"""A block that slides on the floor and a disc that falls on it: quick to compile, exact by hand."""
+"""A disc that falls on the floor: quick to compile, exact by hand."""
 
 import jax.numpy as jnp
 import numpy as np
 
 import diffcontact as dc
-
-# Mass 1, weight 10: v' = push + jerk t - 10 mu, the push until a time of its own.
-BLOCK = dc.System(
-    gap=lambda t, q, p: q[1:],
-    force=lambda t, q, u, p: jnp.stack([p["push"] * (t < p["until"]) + p["jerk"] * t, -10.0 * np.ones(())]),
-    mass=lambda q, p: np.ones(2),
-    restitution=lambda p: 0.0,
-    slip=lambda t, q, u, p: u[None, :1],
-    friction=lambda p: p["mu"],
-)
-SLIDES = {"mu": 0.5, "push": 0.0, "until": jnp.inf, "jerk": 0.0}
 
 # Mass 1, radius 0.1, gravity 10: from 0.3 m it falls for 0.2 s, and P = 2 (1 + e); 1 m/s of slip take B = 1/3 to grip.
 DISC = dc.System(

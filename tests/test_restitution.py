@@ -93,6 +93,18 @@ def test_a_law_that_leaves_its_range_says_so(motions):
     np.testing.assert_allclose(motion.end, 0.0, atol=1e-12)
 
 
+def test_bounces_are_those_of_an_event_driven_integrator(reference):
+    """Siconos', e = 0.9, at times that are none of an impact; the sequence of bounces ends at 8.58 s."""
+    t, q, u = np.loadtxt(reference / "siconos/bouncing_ball_event_driven.csv", delimiter=",", skiprows=1).T
+    # Rows of impacts stand twice.
+    single = np.flatnonzero([np.sum(np.abs(t - time) < 1e-9) == 1 and 0 < time < 8.4 for time in t])
+    some = single[np.linspace(0, single.size - 1, 20).astype(int)]
+    found = run(zoo.BALL, {"siconos": {"e": 0.9, "times": [0.0, *t[some]], "substeps": 60}})["siconos"]
+    assert found.status == Status.OK
+    np.testing.assert_allclose(found.q[1:, 0], q[some], atol=1e-9)
+    np.testing.assert_allclose(found.u[1:, 0], u[some], atol=1e-9)
+
+
 def _simulated(restitution, **options):
     system = zoo.system(gap=lambda t, q, p: q, restitution=restitution)
     return dc.simulate(system, {}, np.ones(1), np.zeros(1), np.linspace(0, 1, 3), **options)

@@ -1,7 +1,5 @@
 """Balls that resist rolling and pivoting, against closed forms of the motion and of its derivatives."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -164,37 +162,6 @@ def test_two_balls_roll_by_their_relative_spin():
     np.testing.assert_allclose(rolling[2, 1], [lever * relative @ toward, 0.0], atol=1e-14)
     across = np.linalg.norm(np.cross(relative, toward))
     np.testing.assert_allclose(np.linalg.norm(rolling[2, 0]), lever * across, rtol=1e-14)
-
-
-def test_a_disc_that_rolls_on_a_spring_is_of_fourth_order():
-    """Against (3/2) m x'' = -k x -+ mu_r m g, piece by piece: each half swing is shorter by 2 mu_r m g / k."""
-    disc = dc.systems.balls(1, 2, box=((-np.inf, 0.0), (np.inf, np.inf)), spin=True, resistance=True)
-    spring = lambda t, q, u, p: disc.force(t, q, u, p) - 40.0 * jnp.stack([q[0], 0 * q[0], 0 * q[0]])  # noqa: E731
-    system, scheme = replace(disc, force=spring), dc.EventTimed(order=4)
-    known = {"mass": jnp.ones(1), "radius": jnp.array([0.1]), "gravity": jnp.array([0.0, -10.0])}
-    known |= {"restitution": 0.0, "friction": 2.0}
-    start, swings, duration = 0.5, 3, 2.2
-
-    def end(resistance, substeps):
-        params = known | {"rolling_friction": resistance}
-        q0, times = jnp.array([start, 0.1, 0.0]), jnp.array([0.0, duration])
-        run = dc.simulate(system, params, q0, jnp.zeros(3), times, scheme=scheme, substeps=substeps)
-        return run.q[-1, 0], run.status
-
-    def exact(resistance):
-        shift, angle = resistance * 10.0 / 40.0, np.sqrt(40.0 / 1.5) * duration
-        assert swings == angle // np.pi
-        return (-1) ** swings * (shift + (start - (2 * swings + 1) * shift) * jnp.cos(angle - swings * np.pi))
-
-    differentiate = jax.jit(lambda n: jax.jvp(lambda r: end(r, n), (0.1,), (1.0,), has_aux=True))
-    truth, errors = jnp.stack(jax.jvp(exact, (0.1,), (1.0,))), []
-    for substeps in (44, 88):
-        *found, status = differentiate(substeps)
-        assert status == 0
-        errors.append(np.abs(jnp.stack(found) - truth))
-    # Halving the step divides an error of fourth order by 16; 11 for what is of higher order in it.
-    assert np.all(errors[0] > 11 * errors[1])
-    assert np.all(errors[1] < 1e-4)
 
 
 def test_what_does_not_go_with_resistance_is_refused():

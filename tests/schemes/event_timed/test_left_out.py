@@ -20,12 +20,6 @@ CHAIN = dc.System(
     mass=lambda q, p: p["mass"],
     restitution=lambda p: p["restitution"],
 )
-STACK = dc.System(
-    gap=lambda t, q, p: jnp.concatenate([q[:1], jnp.diff(q)]),
-    force=lambda t, q, u, p: -9.81 * p["mass"],
-    mass=lambda q, p: p["mass"],
-    restitution=lambda p: p["restitution"],
-)
 
 
 def _ended(system, worlds, duration, counts, events=8):
@@ -81,41 +75,6 @@ def test_a_rebound_that_was_left_out_and_carries_on_is_told():
     assert np.all(np.max(np.abs(followed - finer), axis=1) < 1e-3 * size)
     assert np.all(np.max(np.abs(coarse - finer), axis=1) > 0.25 * size)
     assert np.all(told == Status.TOO_COARSE)
-
-
-@pytest.mark.full
-def test_a_stack_that_comes_to_rest_is_right_and_not_told():
-    """Three bodies fall on a floor and on each other, and bounce in between; blows meet them while they do."""
-    worlds = [
-        {
-            "mass": [1.5031, 1.1441, 0.7052],
-            "restitution": [0.0, 0.1588, 0.0726],
-            "q0": [0.0787, 0.2741, 0.4332],
-            "u0": [-0.393, 0.0667, -0.404],
-        },
-        {
-            "mass": [1.2138, 0.7238, 0.6312],
-            "restitution": [0.4498, 0.2071, 0.1933],
-            "q0": [0.1902, 0.2363, 0.3241],
-            "u0": [0.0213, 0.4061, 0.203],
-        },
-        {
-            "mass": [1.2651, 0.7302, 0.8385],
-            "restitution": [0.2307, 0.4689, 0.4433],
-            "q0": [0.248, 0.3456, 0.5633],
-            "u0": [0.3242, -0.0475, 0.2898],
-        },
-        {
-            "mass": [0.7995, 1.3424, 1.396],
-            "restitution": [0.6582, 0.0, 0.6638],
-            "q0": [0.161, 0.3564, 0.398],
-            "u0": [-0.1653, 0.1166, 0.4358],
-        },
-    ]
-    ((end, told),) = _ended(STACK, worlds, 1.5, (38,))
-    assert np.all(told == Status.OK)
-    # At rest, all of them, one on the other.
-    np.testing.assert_allclose(end, 0.0, atol=1e-9)
 
 
 @pytest.mark.full

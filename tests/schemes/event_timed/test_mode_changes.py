@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import zoo
-from rubbing import BLOCK, DISC, DROP, SLIDES
+from rubbing import DISC, DROP
 
 import diffcontact as dc
 from diffcontact import Mode
@@ -19,6 +19,9 @@ PULLED = zoo.system(
     slip=lambda t, q, u, p: u[None, :1],
     friction=lambda p: p["mu"],
 )
+
+
+SLIDES = {"mu": 0.5, "push": 0.0, "jerk": 0.0, "lift": 0.0}
 
 
 def pulled(params, count=5):
@@ -88,7 +91,7 @@ def test_a_disc_lands_slips_and_rolls():
 
 def test_nothing_is_listed_or_differs_where_it_is_not_asked_for():
     times = jnp.linspace(0.0, 1.0, 6)
-    plain, told = (dc.simulate(BLOCK, SLIDES, [0.0, 0.0], [1.0, 0.0], times, changes=n) for n in (0, 1))
+    plain, told = (dc.simulate(PULLED, SLIDES, [0.0, 0.0], [1.0, 0.0], times, changes=n) for n in (0, 1))
     assert plain.changes is None
     np.testing.assert_allclose(told.changes.time, [0.2], rtol=1e-14)
     np.testing.assert_array_equal(plain.q, told.q)
@@ -96,7 +99,7 @@ def test_nothing_is_listed_or_differs_where_it_is_not_asked_for():
 
 
 def test_who_does_not_know_them_says_so():
-    start = BLOCK, SLIDES, [0.0, 0.0], [1.0, 0.0], [0.0, 1.0]
+    start = PULLED, SLIDES, [0.0, 0.0], [1.0, 0.0], [0.0, 1.0]
     bare = dc.systems.balls(1, 2)
     params = {"mass": jnp.ones(1), "radius": 0.1 * jnp.ones(1), "gravity": jnp.zeros(2), "restitution": 0.0}
     params |= {"friction": 0.5}
