@@ -3,11 +3,13 @@
 The rows of a contact are whitened by the mass, scaled so that its normal row has length one, and its tangential rows
 are turned into the eigenbasis of what the normal row leaves of them. Coulomb's law is the same before and after, and in
 any unit: in the unit of velocities and reactions their squares are numbers of a float, however light the bodies.
+
+A contact that slips in a known direction d is one without friction that pushes obliquely, along N - mu d^T S.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +26,13 @@ class Contacts:
     Args:
         root: L with M = L L^T.
         rows: (c, 1 + k, d) L^-1 H, scaled and turned. Zero where switched off.
+        pushes: (c, 1 + k, d) what the reactions push along: the rows, but of contacts whose slip is known.
         scale: (c,) factor of the rows and velocities of a contact.
+        springs: (c, 1 + k) compliance of the springs on which dependent rows share their load: equal ones, as the rows
+            are given; with known slips those of the rows, as in the motion.
+        compliance: (c, 1 + k) of the springs that carry the contacts; zero of rigid ones.
         turn: (c, k, k) rotation of its tangential directions.
-        W: (c, 1 + k, c, 1 + k) Delassus matrix of the rows.
+        W: (c, 1 + k, c, 1 + k) Delassus matrix, of rows and pushes.
         measure: () the unit of velocities and reactions, a power of two.
         q: (c, 1 + k) velocities without reactions; a contact that is switched off moves away as fast as any.
         friction: (c,) mu.
@@ -36,7 +42,10 @@ class Contacts:
 
     root: jax.Array
     rows: jax.Array
+    pushes: jax.Array
     scale: jax.Array
+    springs: jax.Array
+    compliance: jax.Array
     turn: jax.Array
     W: jax.Array
     measure: jax.Array
@@ -46,14 +55,29 @@ class Contacts:
     noise: jax.Array
 
     @classmethod
-    def of(cls, mass, H, h, friction, v, on) -> Contacts:
-        """Prepare rows H (c, 1 + k, d) and offsets h (c, 1 + k), both zero unless `on` (c,)."""
+    def of(cls, mass, H, h, friction, v, on, along=None) -> Contacts:
+        """Prepare rows H (c, 1 + k, d) and offsets h (c, 1 + k), both zero unless `on` (c,).
+
+        Args:
+            along: None, or (c, k) directions of length one of known slips, zero of contacts whose slip is not known.
+        """
         shape = H.shape
+        if along is not None:
+            known = jnp.any(along != 0, axis=1)
+            oblique = H[:, 0] - friction[:, None] * jnp.einsum("ck,ckd->cd", along, H[:, 1:])
+            only_normal = (jnp.arange(shape[1]) == 0)[None] | ~known[:, None]
+            H, h = jnp.where(only_normal[:, :, None], H, 0), jnp.where(only_normal, h, 0)
+            friction = jnp.where(known, 0, friction)
         root, rows, scale = whitened(mass, H)
         q = scale[:, None] * (jnp.einsum("cid,d->ci", H, v) + h)
         size = scale[:, None] * (jnp.einsum("cid,d->ci", jnp.abs(H), jnp.abs(v)) + jnp.abs(h))
         turn = _eigenbasis(rows)
         rows = jnp.concatenate([rows[:, :1], jnp.einsum("cij,cjd->cid", turn, rows[:, 1:])], axis=1)
+        pushes, springs = rows, jnp.broadcast_to(scale[:, None] ** 2, shape[:2])
+        if along is not None:
+            springs = jnp.sum(rows * rows, axis=2)
+            oblique = scale[:, None] * mass_matrix.whiten(root, oblique.T).T
+            pushes = rows.at[:, 0].set(jnp.where(known[:, None], oblique, rows[:, 0]))
         q = jnp.concatenate([q[:, :1], jnp.einsum("cij,cj->ci", turn, q[:, 1:])], axis=1)
         q = jnp.where(on[:, None], q, 0)
         measure = _power_of_two(jnp.max(jnp.abs(q)))
@@ -63,9 +87,12 @@ class Contacts:
         return cls(
             root=root,
             rows=rows,
+            pushes=pushes,
             scale=scale,
+            springs=springs,
+            compliance=jnp.zeros_like(q),
             turn=turn,
-            W=jnp.einsum("cid,ejd->ciej", rows, rows),
+            W=jnp.einsum("cid,ejd->ciej", rows, pushes),
             measure=measure,
             q=jnp.where(on[:, None], q, away[None, :]),
             friction=friction,
@@ -78,8 +105,14 @@ class Contacts:
         each = jnp.arange(self.q.shape[0])
         return self.W[each, :, each, :]
 
+    def on_springs(self) -> Contacts:
+        """Return the contacts on springs that give way by a root of the rounding of W, so that no rows depend."""
+        compliance = jnp.finfo(self.q.dtype).eps ** 0.5 * self.springs
+        W = self.W + jnp.diag(compliance.reshape(-1)).reshape(self.W.shape)
+        return replace(self, W=W, compliance=compliance)
+
     def velocities(self, reactions):
-        return self.response(reactions) + self.q
+        return self.response(reactions) + self.compliance * reactions + self.q
 
     def response(self, reactions):
         return self.along(self.step(reactions))
@@ -89,8 +122,8 @@ class Contacts:
         return jnp.einsum("cid,d->ci", self.rows, way)
 
     def step(self, reactions):
-        """Return L^-1 H^T r (d,), in the unit of the reactions."""
-        return jnp.einsum("cid,ci->d", self.rows, reactions)
+        """Return the way L^-1 H^T r (d,) that reactions lead, in their unit."""
+        return jnp.einsum("cid,ci->d", self.pushes, reactions)
 
     def strides(self):
         """Compare velocities with reactions (c, 1 + k): 1/W_NN, and 1 over the mean of W_TT."""

@@ -11,10 +11,10 @@ from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp.friction.contacts import Contacts
-from diffcontact.qp.friction.derivative import leaves_open, settle
+from diffcontact.qp.friction.derivative import settle
 from diffcontact.qp.friction.law import Modes
 from diffcontact.qp.friction.passes import accepted
-from diffcontact.qp.friction.search import search
+from diffcontact.qp.friction.search import leaves_open, search
 from diffcontact.qp.projection import project
 from diffcontact.qp.reaction import Reaction
 from diffcontact.status import Status
@@ -112,7 +112,7 @@ def _solution(mass, H, h, friction, v, on):
     step = contacts.measure * mass_matrix.unwhiten(contacts.root, found.way)
     reactions = contacts.original(found.r)
     solved = (found.residual <= accepted(v.dtype)) & jnp.all(jnp.isfinite(step)) & jnp.all(jnp.isfinite(reactions))
-    solved = solved & ~leaves_open(mass, H, h, friction, v, step, reactions, found.modes)
+    solved = solved & ~leaves_open(contacts, found)
     # Beside a friction of some 1e8, and beside reactions that cancel, velocities are lost in the rounding of the law's
     # residual.
     w = contacts.along(found.way) + contacts.q

@@ -22,7 +22,7 @@ from diffcontact.numerics import linear
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import custom_jvp_all_orders, where_wanted
 from diffcontact.qp.friction.contacts import whitened
-from diffcontact.qp.friction.law import Modes, assemble, length, solvable
+from diffcontact.qp.friction.law import Modes, assemble, length
 from diffcontact.qp.rows import independent_slots, inverse_length, members
 
 
@@ -37,7 +37,7 @@ class Sharing(NamedTuple):
     Attributes:
         taken: (n,) bool, a largest independent subset of the held rows.
         dependent: (n,) bool, held rows that depend on it.
-        even: (n, n) rows E, zero off dependent j: (E r)_j = 0 where reactions r, as given, are shared evenly.
+        even: (n, n) rows E, zero off dependent j: (E r)_j = 0 where reactions r are shared as by the springs.
     """
 
     taken: Array
@@ -45,8 +45,8 @@ class Sharing(NamedTuple):
     even: Array
 
     @classmethod
-    def of(cls, rows, scale, modes: Modes) -> Sharing:
-        """Choose the shares of whitened rows (c, 1 + k, d), times scale (c,), at the modes."""
+    def of(cls, rows, springs, modes: Modes) -> Sharing:
+        """Choose the shares of whitened rows (c, 1 + k, d) at the modes, on springs of that compliance (c, 1 + k)."""
         count, size = rows.shape[:2]
         present = (modes.held(size) & jnp.any(rows != 0, axis=2)).reshape(-1)
         flat = jnp.where(present[:, None], rows.reshape(count * size, -1), 0)
@@ -59,7 +59,7 @@ class Sharing(NamedTuple):
             gram = own @ own.T + jnp.diag((~taken).astype(flat.dtype))
             # flat = X^T own, row by row: what is left of a row by these is zero.
             left = jnp.eye(present.size, dtype=flat.dtype) - linear.solve_positive(gram, own @ flat.T).T
-            return jnp.where(dependent[:, None], left * scale.repeat(size)[None, :], 0)
+            return jnp.where(dependent[:, None], left * springs.reshape(-1)[None, :], 0)
 
         nothing = jnp.zeros((present.size, present.size), flat.dtype)
         return cls(taken, dependent, where_wanted(jnp.any(dependent), combined, nothing))
@@ -90,7 +90,7 @@ def _settle_jvp(primals, tangents):
 
     def even(mass, H):
         _, rows, scale = whitened(mass, H)
-        sharing = Sharing.of(rows, scale, modes)
+        sharing = Sharing.of(rows, jnp.broadcast_to(scale[:, None], r.shape), modes)
         return sharing.even, sharing
 
     (_, sharing), (shifted, _) = jax.jvp(even, (mass, H), (dmass, dH))
@@ -107,23 +107,6 @@ def _settle_jvp(primals, tangents):
         change = factored.solve(jnp.where(sharing.dependent, uneven, missed)).reshape(r.shape)
         dr, du = dr - change, du - mass_matrix.unwhiten(root, jnp.einsum("cid,ci->d", rows, change))
     return (u, r), (du, scale[:, None] * dr)
-
-
-def leaves_open(mass, H, h, friction, v, step, r, modes):
-    """Tell whether friction leaves loads open, or nearly so; arguments as in `settle`.
-
-    An example is a disc in a corner whose walls have mu = 1, and press it as it presses them. Then there is no
-    derivative. One contact that slips is not looked at: it is solved exactly.
-    """
-    several = jnp.sum(modes.slip & (friction > 0)) > 1
-
-    def singular():
-        _, rows, scale = whitened(mass, H)
-        sharing = Sharing.of(rows, scale, modes)
-        matrix, *_ = _equations(H, h, friction, v + step, r, modes, rows, scale, sharing)
-        return ~solvable(matrix, jnp.sin(1 + jnp.arange(r.size, dtype=r.dtype)))
-
-    return where_wanted(several, singular, several & False)
 
 
 def _equations(H, h, friction, u, r, modes, rows, scale, sharing: Sharing):

@@ -143,10 +143,9 @@ def sweep(contacts, r, iterations):
 
     def one(i, state):
         r, step = state
-        rows = contacts.rows[i]
-        alone = rows @ step + contacts.q[i] - blocks[i] @ r[i]
+        alone = contacts.rows[i] @ step + contacts.compliance[i] * r[i] + contacts.q[i] - blocks[i] @ r[i]
         new = solve_contact(blocks[i], alone, contacts.friction[i], iterations)
-        return r.at[i].set(new), step + (new - r[i]) @ rows
+        return r.at[i].set(new), step + (new - r[i]) @ contacts.pushes[i]
 
     return lax.fori_loop(0, r.shape[0], one, in_lanes((r, contacts.step(r)), contacts.q))[0]
 

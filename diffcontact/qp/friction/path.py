@@ -88,7 +88,7 @@ def follow(contacts, attempt, running):
     def equations(point):
         """Return F (n,) and its derivative (n, n + 1)."""
         r, z = point[:n].reshape(shape), jnp.exp(point[n])
-        w = contacts.response(r) + q + z * pull
+        w = scaled.velocities(r) + z * pull
 
         def at(width):
             return linearised(scaled, r, w, strides, width)

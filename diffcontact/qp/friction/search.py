@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics import linear
+from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import in_lanes, once, select, where_any, where_wanted
 from diffcontact.qp.friction import interior, path
+from diffcontact.qp.friction.contacts import Contacts
 from diffcontact.qp.friction.derivative import Sharing, frozen
-from diffcontact.qp.friction.law import Modes, assemble, slip_direction
+from diffcontact.qp.friction.law import Modes, assemble, length, slip_direction, solvable
 from diffcontact.qp.friction.passes import accepted, improve, residual, sweep, wanted
 
 # Contacts up to which local solves and Newton's method come first, from rest, and then paths from contacts held apart.
@@ -33,6 +36,55 @@ class Found(NamedTuple):
 
 def search(contacts) -> Found:
     """Return the best reactions that could be found."""
+    found = _found(contacts)
+    if contacts.q.shape[0] == 1:
+        return found
+    shared, way, modes = evenly(contacts, found.r, found.modes)
+    left = residual(contacts, shared)[1]
+    as_good = left <= jnp.maximum(2 * found.residual, wanted(shared.dtype))
+    return select(as_good, Found(r=shared, way=way, residual=left, modes=modes), found)
+
+
+class OnSprings(NamedTuple):
+    """Hold what contacts do on stiff springs: their modes, directions (c, k) of slips, and the way from v (d,).
+
+    `lawful` tells whether that was found, to a root of the rounding. Directions and way are those of rigid contacts in
+    these modes, where they obey the law.
+    """
+
+    lawful: Array
+    modes: Modes
+    slips: Array
+    step: Array
+
+
+def on_springs(mass, H, h, friction, v, on, along) -> OnSprings:
+    """Return what contacts do on stiff springs, some of them with known directions of slip.
+
+    Of rows that depend on each other springs open those that would pull. Slips by which only springs give way are none.
+
+    Args:
+        H, h: rows (c, 1 + k, d) and offsets (c, 1 + k), both zero unless `on` (c,).
+        along: (c, k) directions of slips that are known, zero of others.
+    """
+    contacts = Contacts.of(mass, H, h, friction, v, on, along)
+    sprung = contacts.on_springs()
+    r, way, left, modes = _found(sprung)
+    w = sprung.velocities(r)
+    creep = CREEPS * jnp.max(sprung.compliance * jnp.abs(r), initial=0.0)
+    shared, rigid, _ = evenly(contacts, r, modes)
+    exact = residual(contacts, shared)[1] <= accepted(r.dtype)
+    r, way, w = select(exact, (shared, rigid, contacts.along(rigid) + contacts.q), (r, way, w))
+    slips = jnp.einsum("cij,ci->cj", contacts.turn, -slip_direction(r, w, contacts.strides()))
+    return OnSprings(
+        lawful=left <= jnp.finfo(r.dtype).eps ** 0.5,
+        modes=replace(modes, slip=modes.slip & ((length(w[:, 1:]) > creep) | (contacts.friction == 0))),
+        slips=jnp.where(jnp.any(along != 0, axis=1)[:, None], along, slips),
+        step=contacts.measure * mass_matrix.unwhiten(contacts.root, way),
+    )
+
+
+def _found(contacts) -> Found:
     if contacts.q.shape[0] == 1:
         # One contact: its exact solution, once more for the digits that cancel in it.
         r = sweep(contacts, sweep(contacts, jnp.zeros_like(contacts.q), 30), 30)
@@ -42,13 +94,31 @@ def search(contacts) -> Found:
     left = residual(contacts, r)[1]
     modes = Modes.of(r, w, contacts.friction, strides, jnp.where(left <= accepted(r.dtype), left, 0) * contacts.unit)
     r = modes.apply(r, w, contacts.friction, strides)
-    found = Found(r=r, way=contacts.step(r), residual=residual(contacts, r)[1], modes=modes)
-    if contacts.q.shape[0] == 1:
-        return found
-    shared, way, modes = evenly(contacts, r, modes)
-    left = residual(contacts, shared)[1]
-    as_good = left <= jnp.maximum(2 * found.residual, wanted(r.dtype))
-    return select(as_good, Found(r=shared, way=way, residual=left, modes=modes), found)
+    return Found(r=r, way=contacts.step(r), residual=residual(contacts, r)[1], modes=modes)
+
+
+def leaves_open(contacts, found: Found):
+    """Tell whether friction leaves loads open, or nearly so.
+
+    An example is a disc in a corner whose walls have mu = 1, and press it as it presses them. Then there is no
+    derivative. One contact that slips is not looked at: it is solved exactly.
+    """
+    several = jnp.sum(found.modes.slip & (contacts.friction > 0)) > 1
+
+    def singular():
+        sharing = Sharing.of(contacts.rows, contacts.springs, found.modes)
+        w = contacts.along(found.way) + contacts.q
+        matrix = _equations(contacts, found.r, w, found.modes, sharing)
+        return ~solvable(matrix, jnp.sin(1 + jnp.arange(found.r.size, dtype=found.r.dtype)))
+
+    return where_wanted(several, singular, several & False)
+
+
+def _equations(contacts, r, w, modes: Modes, sharing: Sharing):
+    """Return the matrix (n, n) of a change of the reactions at the modes, n = c (1 + k)."""
+    taken = sharing.taken.reshape(r.shape)
+    by_reaction, by_velocity, _ = frozen(contacts.rows, r, w, contacts.friction, modes, taken)
+    return jnp.where(sharing.dependent[:, None], sharing.even, assemble(by_reaction, by_velocity, contacts.W))
 
 
 def _together(contacts):
@@ -83,6 +153,8 @@ STEPS = 5
 # Reactions cancel if they are this many times as long as the way that they lead together: the way then multiplies
 # the miss of held rows.
 CANCELS = 8
+# Times what springs give way, below which a slip is none.
+CREEPS = 8
 # Roundings of the largest reaction below which a load is zero.
 IDLE = 4
 
@@ -94,9 +166,8 @@ def evenly(contacts, r, modes: Modes):
     Of contacts that share their loads, those without a load are open: of a block in a slot without play the wall that
     does not press it. Closed, that wall would have half of every further load, with a minus.
     """
-    sharing, (count, size) = Sharing.of(contacts.rows, contacts.scale, modes), r.shape
-    taken, dependent = sharing.taken.reshape(count, size), sharing.dependent
-    even = sharing.even * contacts.scale.repeat(size)[None, :]
+    sharing = Sharing.of(contacts.rows, contacts.springs, modes)
+    taken, dependent, even = sharing.taken.reshape(r.shape), sharing.dependent, sharing.even
 
     def closer(found, _):
         r, way = found
@@ -104,10 +175,8 @@ def evenly(contacts, r, modes: Modes):
         rubs = r[:, 1:] - contacts.friction[:, None] * r[:, :1] * slip_direction(r, w, contacts.strides())
         missed = jnp.where(taken, w, 0)
         missed = missed.at[:, 1:].set(jnp.where(modes.slip[:, None], rubs, missed[:, 1:])).reshape(-1)
-        by_reaction, by_velocity, _ = frozen(contacts.rows, r, w, contacts.friction, modes, taken)
-        matrix = jnp.where(dependent[:, None], even, assemble(by_reaction, by_velocity, contacts.W))
         missed = jnp.where(dependent, even @ r.reshape(-1), missed)
-        change = -linear.solve(matrix, missed).reshape(r.shape)
+        change = -linear.solve(_equations(contacts, r, w, modes, sharing), missed).reshape(r.shape)
         return (r + change, way + contacts.step(change)), None
 
     way = contacts.step(r)

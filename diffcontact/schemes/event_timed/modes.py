@@ -19,6 +19,7 @@ from jax import Array, lax
 from diffcontact import qp
 from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import where_wanted
+from diffcontact.qp.friction.search import on_springs
 from diffcontact.schemes.event_timed.contacts import length, unit
 
 OPEN, STICK, SLIP = range(3)
@@ -166,7 +167,7 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
 
     Without friction it is a projection. With friction modes are tried, first those that all contacts ask for at once,
     later one contact after the other, until none asks for another one. Where that goes in circles, all modes of up to
-    four contacts in a plane are tried in turn, and in space `qp.coulomb` is asked.
+    four contacts in a plane are tried in turn. In space the search of `qp.coulomb` is asked, and its modes are tried.
 
     Args:
         on: (c,) contacts that may push.
@@ -186,9 +187,22 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
     free = jnp.where(on[:, None], jnp.abs(rows @ v + b), 0.0)
     unit_w = eps**0.75 * jnp.max(free, initial=0.0)
 
+    def search():
+        pushing = on[:, None]
+        given = mass, jnp.where(pushing[:, :, None], rows, 0.0), jnp.where(pushing, b, 0.0), mu, v, on
+        sprung = on_springs(*given, jnp.where(known[:, None], direction, 0.0))
+        modes = jnp.where(sprung.modes.closed, jnp.where(sprung.modes.slip, SLIP, STICK), OPEN).astype(jnp.int8)
+        return modes, unit(sprung.slips, direction), v + sprung.step, sprung.lawful
+
     def improve(carry):
         number, modes, way, _, _ = carry
+        if not planar:
+            modes, way, aim, sought = where_wanted(number == tries, search, (modes, way, v, jnp.array(False)))
         u, z = react(mass, rows, b, v, modes, mu, way, ~known)
+        if not planar:
+            # Of rows that depend on each other the least reaction may leave the cones where another one does not.
+            off = jnp.max(jnp.abs(rows @ (u - aim)), initial=0.0)
+            close = sought & (off <= 64 * eps**0.5 * jnp.max(free, initial=0.0))
         found, w = Reaction(u, z, modes, way), rows @ u + b
         closed, slips = modes != OPEN, modes == SLIP
         force = unit_w * stride
@@ -209,18 +223,27 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         turned = jnp.where(known[:, None], direction, turned)
         target = jnp.where(wants, jnp.where(grips, STICK, SLIP), OPEN).astype(jnp.int8)
         target = jnp.where((mu == 0) & wants, SLIP, target).astype(jnp.int8)
-        turns = slips & (target == SLIP) & (jnp.max(jnp.abs(turned - way), axis=1) > 64 * eps)
+        # Where the motion depends on how dependent rows share their load, it is known to a root of the rounding.
+        same = jnp.where(number < tries, 64 * eps, 64 * eps**0.5)
+        turns = slips & (target == SLIP) & (jnp.max(jnp.abs(turned - way), axis=1) > same)
         differs = (target != modes) | turns
         one = jnp.arange(differs.size) == jnp.argmax(differs)
-        change = differs & ((number < _TOGETHER) | one)
-        done = ~jnp.any(differs) | (False if fixed is None else fixed[0])
+        change = differs & ((number < _TOGETHER) | (number >= tries) | one)
+        done = ~jnp.any(differs)
+        if not planar:
+            # A direction may return to itself although the friction is along another one.
+            off = jnp.where(slips & ~known, length(z[:, 1:] + bound[:, None] * turned), 0.0)
+            obeys = jnp.all(off <= eps**0.5 * jnp.max(jnp.abs(bound), initial=0.0))
+            number = jnp.where(done & ~obeys & (number < tries), tries - 1, number)
+            done = (done & obeys) | close
+        done = done | (False if fixed is None else fixed[0])
         modes = jnp.where(change, target, modes)
         way = jnp.where(change[:, None], turned, way)
         if planar:
             # All modes in turn: open, stick, slip to either side.
-            code = (number + 1 - _TRIES) >> 2 * jnp.minimum(jnp.cumsum(on) - 1, _FEW) & 3
+            code = (number + 1 - tries) >> 2 * jnp.minimum(jnp.cumsum(on) - 1, _FEW) & 3
             each = jnp.where(on, jnp.array([OPEN, STICK, SLIP, SLIP])[code], OPEN).astype(jnp.int8)
-            in_turn = number + 1 >= _TRIES
+            in_turn = number + 1 >= tries
             modes = jnp.where(in_turn, each, modes)
             way = jnp.where(in_turn & ~known[:, None], jnp.where(code == 3, -1.0, 1.0)[:, None].astype(way.dtype), way)
         return number + 1, modes, way, found, done
@@ -230,40 +253,18 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         start = jnp.where(fixed[0], fixed[1], start)
     none = Reaction(v, jnp.zeros_like(b), start, direction)
     planar, pushing = rows.shape[1] == 2, jnp.sum(on)
-    more = jnp.where(planar & (pushing <= _FEW), 4 ** jnp.minimum(pushing, _FEW), 0)
-    _, _, _, found, done = lax.while_loop(
-        lambda c: ~c[4] & (c[0] < _TRIES + more),
-        improve,
-        (jnp.zeros((), jnp.int32), start, direction, none, ~jnp.any(start != OPEN)),
-    )
+    tries = _IN_PLANE if planar else _IN_SPACE
+    more = jnp.where(pushing <= _FEW, 4 ** jnp.minimum(pushing, _FEW), 0) if planar else _TOGETHER
+    begin = jnp.zeros((), jnp.int32), start, direction, none, ~jnp.any(start != OPEN)
+    *_, found, done = lax.while_loop(lambda c: ~c[4] & (c[0] < tries + more), improve, begin)
     if most_held(*rows.shape[::2]) < rows.shape[0]:
         # Of contacts that nobody had room for the others must have taken the load.
         w = rows[:, 0] @ found.u + b[:, 0]
         done = done & jnp.all((found.modes == OPEN) | (w >= -(eps**0.5) * jnp.max(free, initial=0.0)))
-    fine = done & jnp.all(jnp.isfinite(found.u))
-    if rows.shape[1] == 2:
-        return found, fine
-    # A direction may return to itself although the friction is along another one.
-    w, bound = rows @ found.u + b, (mu * found.z[:, 0])[:, None]
-    along = jnp.where((length(w[:, 1:]) > unit_w)[:, None], unit(w[:, 1:], found.direction), found.direction)
-    off = length(found.z[:, 1:] + bound * along)
-    lawful = known | (found.modes != SLIP) | (off <= eps**0.5 * jnp.max(jnp.abs(bound), initial=0.0))
-    fine = fine & jnp.all(lawful)
-
-    def in_space():
-        """In space the directions of slips are unknowns, too, and trying modes may go in circles."""
-        asked = mass, rows[:, 0], rows[:, 1:], jnp.where(on, b[:, 0], jnp.inf), b[:, 1:], mu, v
-        found = qp.coulomb(*asked)
-        modes = jnp.where(found.closed, jnp.where(found.slip, SLIP, STICK), OPEN).astype(jnp.int8)
-        way = unit((rows @ found.u + b)[:, 1:], unit(-found.tangential, direction))
-        # The motion's own reaction in these modes: of rows that depend on each other the search may find another one.
-        _, z = react(mass, rows, b, v, modes, mu, way, ~known)
-        return Reaction(found.u, z, modes, way), found.status == 0
-
-    return where_wanted(~fine & ~jnp.any(known), in_space, (found, fine))
+    return found, done & jnp.all(jnp.isfinite(found.u))
 
 
-# So often all contacts change their modes together, then one at a time.
-_TOGETHER, _TRIES = 12, 80
+# So often all contacts change their modes together, then one at a time. In space the search finds what is left.
+_TOGETHER, _IN_PLANE, _IN_SPACE = 12, 80, 20
 # Modes of so many contacts in a plane are tried in turn, 4 ** _FEW at most.
 _FEW = 4

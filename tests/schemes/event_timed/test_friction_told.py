@@ -175,12 +175,13 @@ def test_a_box_that_slides_and_pivots_has_the_derivative_of_its_even_loads():
         run = dc.simulate(box, params | {"friction": x[0]}, q0, u0, jnp.linspace(0.0, 0.2, 41))
         return jnp.concatenate([run.q[-1], run.u[-1]]), run.status
 
-    slopes, x, width = jax.jit(jax.jacfwd(lambda *x: end(*x)[0])), jnp.array([0.3, 1.0, 4.0]), 1e-4
+    slopes, x, width = jax.jit(jax.jacfwd(lambda *x: end(*x)[0])), jnp.array([0.3, 1.0, 4.0]), 5e-4
     for height in (0.0, 0.1):
         assert end(x, height)[1] == Status.OK
         moved = [(end(x + way, height)[0] - end(x - way, height)[0]) / (2 * width) for way in width * jnp.eye(3)]
-        # How corners share the load is known to the root of the rounding: to 1e-10 of the state, over the width.
-        np.testing.assert_allclose(slopes(x, height), np.stack(moved, axis=1), atol=5e-6)
+        # How corners share the load is known to the root of the rounding: 2e-9 of the state, 4e-6 over the width. The
+        # square of the width leaves 3e-6.
+        np.testing.assert_allclose(slopes(x, height), np.stack(moved, axis=1), atol=1e-5)
         # Pivoting is what drives it sideways: 0.77 m/s for each unit of mu.
         assert abs(moved[0][8]) > 0.5
 

@@ -71,3 +71,39 @@ def _slid(found, turns, slip):
     size = np.linalg.norm(slip, axis=1)
     left = np.maximum(size - 0.3 * found.z[:, 0, 0], 0.0) / size
     return np.einsum("c,ck,ckj->cj", left, slip, turns[:, 1:])
+
+
+def test_contacts_that_slip_beside_others_that_may_stick(rng):
+    """Two bodies on a floor: half of the contacts slip in a direction that is given, of the others it is sought.
+
+    Four corners of a body share its weight as they like, and where they slip unlike the motion depends on that.
+    """
+    cases, count = 100, 6
+    body, known = rng.integers(0, 2, (cases, count)), rng.random((cases, count)) < 0.5
+    corners = np.concatenate([0.05 * rng.normal(size=(cases, count, 2)), np.full((cases, count, 1), -0.05)], axis=2)
+    axes = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    turning = np.cross(corners[:, :, None], axes)
+    rows = np.zeros((cases, count, 3, 2, 6))
+    for side in range(2):
+        rows[..., side, :] = np.where((body == side)[..., None, None], np.concatenate(
+            [np.broadcast_to(axes, turning.shape), turning], axis=3), 0.0)  # fmt: skip
+    rows = rows.reshape(cases, count, 3, 12)
+    mass, mu = np.tile([1.0, 1.0, 1.0, 1e-3, 1e-3, 1e-3], 2), rng.uniform(0.05, 0.4, (cases, count))
+    free = 3.0 * rng.normal(size=(cases, 12)) - 10.0 * (np.arange(12) % 6 == 2)
+    along = rng.normal(size=(cases, count, 2))
+    along = np.where(known[..., None], along / np.linalg.norm(along, axis=2, keepdims=True), 0.0)
+    choose_each = jax.jit(jax.vmap(choose, in_axes=(None, 0, None, 0, 0, None, 0, 0)))
+    found, fine = choose_each(mass, rows, np.zeros((count, 3)), free, mu, np.ones(count, bool), known, along)
+    assert np.mean(fine) >= 0.97
+    # Where the motion depends on how rows share their load, a root of the rounding is left of it.
+    u, z = (np.asarray(x)[fine] for x in (found.u, found.z))
+    rows, known, mu, along = rows[fine], known[fine], mu[fine], along[fine]
+    w, bound = np.einsum("nckd,nd->nck", rows, u), (mu * z[..., 0])[..., None]
+    np.testing.assert_allclose(mass * (u - free[fine]), np.einsum("nckd,nck->nd", rows, z), atol=1e-7)
+    assert np.all(w[..., 0] > -1e-7)
+    np.testing.assert_allclose(w[..., 0] * z[..., 0], 0.0, atol=1e-6)
+    size = np.linalg.norm(w[..., 1:], axis=2, keepdims=True)
+    slips = ~known & (size[..., 0] > 1e-4)
+    against = np.where(known[..., None], along, w[..., 1:] / np.where(size > 0, size, 1.0))
+    off = np.abs(z[..., 1:] + bound * against)[known | slips]
+    np.testing.assert_allclose(off, 0.0, atol=1e-6)
