@@ -148,10 +148,12 @@ def count(name: str, value: Any, least: int) -> int:
 
 
 def is_count(value: Any, least: int) -> bool:
-    """Tell whether a value is an integer, Python's or numpy's, and not below `least`; a bool is none.
+    """Tell whether a value is an integer, Python's or numpy's, of no dimension and not below `least`; a bool is none.
 
     Example:
         >>> is_count(np.int64(2), 1), is_count(0, 1), is_count(True, 1), is_count(2.0, 1)
         (True, False, False, False)
     """
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)

@@ -204,7 +204,7 @@ class Solids(Surroundings):
             block = jnp.concatenate([axes, _moments(arm, axes)], axis=2)
             own = (side * (body[:, None] == np.arange(len(shapes)))).astype(dtype)
             rows = rows + own[:, None, :, None] * block[:, :, None, :]
-        rows = jnp.pad(rows.reshape(*axes.shape[:2], -1), ((0, 0), (0, 0), (0, 1)))
+        rows = jnp.pad(rows.reshape(*axes.shape[:2], block.shape[2] * len(shapes)), ((0, 0), (0, 0), (0, 1)))
         if self.belt is None:
             return rows
         running = self.running(t, params, self._walls(t, params), dtype)

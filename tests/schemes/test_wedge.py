@@ -47,7 +47,8 @@ def test_rest_and_its_derivative_are_right_or_told(scheme):
         rounding = 8 * np.finfo(float).eps / truth
         assert abs(y - truth) <= rounding
         assert abs(dy - (1 + r) / truth) <= rounding / truth * (1 + r) / truth
-    assert right >= (4 if isinstance(scheme, dc.VelocityProjection | dc.EventTimed) else 1)
+    # Of r = 1e-8 the disc's slope is 1e-4, and EventTimed has more events than a step resolves.
+    assert right >= {dc.VelocityProjection: 4, dc.EventTimed: 3}.get(type(scheme), 1)
 
 
 def test_a_wedge_in_which_rounding_decides_is_told():

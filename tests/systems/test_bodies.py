@@ -410,3 +410,9 @@ def test_bodies_are_drawn_where_they_are(dimension):
         for one in drawn[:2]:
             edges = [tuple(sorted(edge)) for face in one.faces for edge in zip(face, (*face[1:], face[0]), strict=True)]
             assert all(edges.count(edge) == 2 for edge in edges)
+
+
+def test_a_body_that_meets_nothing_has_no_rows():
+    lone = dc.systems.bodies(dc.shapes.Box(1.0, 0.6, 0.5), 3)
+    params = {"mass": jnp.ones(1), "gravity": jnp.zeros(3), "restitution": 0.0, "friction": 0.0}
+    assert lone.rows(0.0, jnp.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), params).shape == (0, 3, 7)

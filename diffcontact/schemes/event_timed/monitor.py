@@ -44,8 +44,8 @@ from diffcontact.system import advanced, rate
 # A bounce may be left out if it is slower than that share of the fastest motion of its bodies: its height is then a
 # hundredth of what that motion would reach.
 LEFT_OUT = 1 / 8
-# What was left out before may come to that share of the fastest motion.
-CARRIED = 1 / 16
+# What was left out before may come to that share of the fastest motion; a blow by what is held for good to the other.
+CARRIED, HELD_INTO = 1 / 16, 1 / 32
 # What may be missed of a slip where bounces are left out, and what a contact may pull by of what forces change the
 # velocity by in a step.
 SLIP_LEFT_OUT, PULLED = 1 / 64, 1 / 64
@@ -282,7 +282,7 @@ class Monitor:
             pulls = jnp.where(held_back, now.speeds[:, 0] * inverse, 0.0)
             blow = jnp.max(delassus * pulls[None, :], axis=1)
             moves = jnp.abs(place.rows[:, 0]) @ jnp.abs(now.u) + jnp.abs(place.drift[:, 0])
-            return jnp.any(at_rest & (blow > LEFT_OUT * moves) & (blow > self._fastest(place)[:, 0] / 8))
+            return jnp.any(at_rest & (blow > LEFT_OUT * moves) & (blow > HELD_INTO * self._fastest(place)[:, 0]))
 
         return where_wanted(jnp.any(held_back) & jnp.any(at_rest), driven, jnp.array(False))
 

@@ -65,9 +65,11 @@ def test_a_lid_that_falls_shut_does_not_tilt(floor, begin, rubs):
     four, two = (_shut(feet, rubs)(floor, begin) for feet in (4, 2))
     fine = (four.status == Status.OK) & (two.status == Status.OK)
     # 1e5 s later times are rounded to 1.5e-11 s: feet that belong together strike one after the other then, and bounces
-    # that end are TOO_COARSE.
-    assert np.mean(fine) >= (0.6 if begin == 1e5 else 0.8)
-    assert np.all((four.status == Status.OK) | (four.status == Status.TOO_COARSE))
+    # that end are TOO_COARSE, or more events than a step resolves.
+    late = begin == 1e5
+    assert np.mean(fine) >= (0.6 if late else 0.8)
+    told = [Status.OK, Status.TOO_COARSE, *[Status.TOO_MANY_EVENTS] * late]
+    assert np.all(np.isin(four.status, told))
     # Times are rounded to 1.5e-11 s there, speeds are below 5 m/s, and thirty bounces multiply what they begin with.
     allowed = 1e-9
     assert np.max(np.abs(four.q[fine][:, :, 2])) < allowed
