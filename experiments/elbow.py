@@ -9,8 +9,8 @@
 #
 #     the distance of the first box, in its length;  the angle of its orientation;  the error of the joint angle
 #
-# The scheme is `VelocityProjection`, whose impacts are inelastic. `EventTimed`, with a restitution, finds most of these
-# tosses TOO_COARSE at the camera's rate, and takes seconds for each: up to sixteen corners rattle at once.
+# The scheme is `VelocityProjection`, whose impacts are inelastic. `EventTimed`, with a restitution, finds some steps of
+# each toss TOO_COARSE at the camera's rate: those in which the slip of a corner turns between two events.
 #
 # Found for the first 60 samples of the 160 others; the first impact comes after some 15:
 #
