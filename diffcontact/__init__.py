@@ -12,13 +12,12 @@ from diffcontact.certify.certificate import Certificate, certify
 from diffcontact.ensemble import ensemble
 from diffcontact.impact import impact
 from diffcontact.numerics.compilation import clear_caches
-from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes import CatchingUp, ElasticProjection, EventTimed, PercussionFriction, VelocityProjection
-from diffcontact.schemes.event_timed.changes import Mode, ModeChange
+from diffcontact.schemes.event_timed.events import Mode, ModeChange
 from diffcontact.sensitivity import Sensitivity, sensitivity
 from diffcontact.simulate import Trajectory, simulate
 from diffcontact.status import Status
-from diffcontact.system import System
+from diffcontact.system import ParticleLine, System
 
 if TYPE_CHECKING:
     from diffcontact import identify

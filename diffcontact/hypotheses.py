@@ -24,12 +24,11 @@ import numpy as np
 from jax import Array
 
 from diffcontact import qp
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.linear import nonzero
-from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status
-from diffcontact.system import System, contacts
+from diffcontact.system import ParticleLine, System, contacts
 
 
 def active_set(system: System, params: Any, t: Any, q: Array, rho: Any = 0.0) -> Array:
@@ -165,8 +164,8 @@ def angle_condition(system: System, params: Any, t: Any, q: Array, rho: Any = 0.
         False 0.5
     """
     near = active_set(system, params, t, q, rho)
-    root = mass_matrix.root(system.mass(q, params))
-    whitened = mass_matrix.whiten(root, jnp.where(near[:, None], contacts(system, params, t, q).normals, 0.0).T)
+    root = linear.root_of_mass(system.mass(q, params))
+    whitened = linear.whiten(root, jnp.where(near[:, None], contacts(system, params, t, q).normals, 0.0).T)
     length = jnp.linalg.norm(whitened, axis=0, keepdims=True)
     unit = whitened / nonzero(length)
     cosines = (unit.T @ unit) * (1 - jnp.eye(near.size, dtype=q.dtype))

@@ -17,9 +17,9 @@ from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.event_timed.contacts import Law, Place, reach
+from diffcontact.schemes.event_timed.events import Percussion
 from diffcontact.schemes.event_timed.modes import SLIP, choose, react
 from diffcontact.schemes.event_timed.motion import Jump, blend_weight, flowed, restitution
-from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.layers import Layers
 from diffcontact.status import Status, first
 from diffcontact.system import law_status

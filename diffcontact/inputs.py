@@ -29,11 +29,17 @@ from jax.core import Tracer
 from diffcontact.arguments import placed, require_real
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.linear import nonzero
-from diffcontact.particle_line import ParticleLine
 from diffcontact.qp.rows import product
-from diffcontact.schemes.scheme import Scheme
 from diffcontact.status import Status, first
-from diffcontact.system import System, gap_motion, normalised, stated_friction, takes_two, tangential_restitutions
+from diffcontact.system import (
+    ParticleLine,
+    System,
+    gap_motion,
+    normalised,
+    stated_friction,
+    takes_two,
+    tangential_restitutions,
+)
 
 # Two names with a larger share of common letters are taken for one name, misspelled; in a name of four letters two are
 # swapped, or one is wrong. Shorter names than the last number are not judged.
@@ -49,7 +55,7 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
     Args:
         system: a `System` or a `ParticleLine`.
         params, q0, u0, times: as in `simulate`, arrays already.
-        scheme: the step map; one that is `inelastic` is refused a restitution above 0.
+        scheme: a `Scheme`; one that is `inelastic` is refused a restitution above 0.
 
     Returns:
         Whether everything that a simulation requires is known to hold; inside transformations nothing is.
@@ -64,8 +70,6 @@ def require_inputs(system, params, q0: Array, u0: Array, times: Array, scheme) -
         ...
         ValueError: u0: expected the shape of q0, (1,), got (2,)
     """
-    if not isinstance(scheme, Scheme):
-        raise ValueError(f"scheme: expected a step map like EventTimed(), got {scheme!r}")
     rated = getattr(system, "rate", None) is not None
     for name, x in (("q0", q0), ("u0", u0))[: 1 + rated]:
         if x.ndim != 1 or x.size == 0:

@@ -22,9 +22,8 @@ from diffcontact.certify.sides import moved_ends
 from diffcontact.certify.singularity import Singularity
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.differentiation_targets import gather, names, put
-from diffcontact.refinement import HALVINGS, astride, change, halved, judged
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.simulate import Trajectory, simulate
+from diffcontact.simulate import HALVINGS, Trajectory, astride, change, halved, judged, simulate
 from diffcontact.status import Status, first
 from diffcontact.stepping import work
 

@@ -12,16 +12,13 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.inputs import all_requirements, initial_status, sanitised
-from diffcontact.numerics.batching import entangled, in_lanes, once
+from diffcontact.numerics.batching import entangled, in_lanes, once, side_by_side
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.numerics.devices import side_by_side
-from diffcontact.particle_line import ParticleLine
-from diffcontact.schemes.event_timed.changes import ModeChange, mode_changes
-from diffcontact.schemes.event_timed.percussion import Percussion
+from diffcontact.schemes.event_timed.events import ModeChange, Percussion, mode_changes
 from diffcontact.schemes.monitor import enters_closed
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first, stands_still
-from diffcontact.system import System, normalised
+from diffcontact.system import ParticleLine, System, normalised
 from diffcontact.trajectory import Trajectory
 
 

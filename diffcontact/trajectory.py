@@ -17,8 +17,7 @@ from diffcontact.host.files import write_atomically
 from diffcontact.report import framed, page
 from diffcontact.report.figures import figure
 from diffcontact.report.simulated import trajectory_report
-from diffcontact.schemes.event_timed.changes import ModeChange
-from diffcontact.schemes.event_timed.percussion import Percussion
+from diffcontact.schemes.event_timed.events import ModeChange, Percussion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import diffcontact as dc
-from diffcontact.numerics.mass import solve
+from diffcontact.numerics.linear import solve_mass
 from diffcontact.schemes.event_timed.contacts import bends
 from diffcontact.system import acceleration, contacts
 
@@ -63,7 +63,7 @@ class _Model:
         if held == FREE:
             return free, jnp.ones(())
         row = contacts(self.system, params, t, q).normals[held]
-        push = solve(self.system.mass(q, params), row)
+        push = solve_mass(self.system.mass(q, params), row)
         opening = row @ free + bends(self.system, params, t, q, u)[held, 0]
         multiplier = -opening / (row @ push)
         return free + multiplier * push, multiplier
@@ -85,7 +85,7 @@ class _Model:
             return x
         params, q, u = self._parts(x, theta)
         near = contacts(self.system, params, t, q)
-        push = solve(self.system.mass(q, params), near.normals[contact])
+        push = solve_mass(self.system.mass(q, params), near.normals[contact])
         e = jnp.broadcast_to(self.system.restitution_of(params, near.velocity(u)), near.gap.shape)[contact]
         stop = near.velocity(u)[contact] / (near.normals[contact] @ push)
         return jnp.concatenate([q, u - (1 + e) * stop * push])

@@ -19,7 +19,7 @@ from diffcontact.identify.experiment import design as lanes
 from diffcontact.identify.impact_law import _SLOPE, _Law
 from diffcontact.identify.problem import joint_residual, residual
 from diffcontact.identify.verdict import evidence as held
-from diffcontact.schemes.event_timed.percussion import Percussion
+from diffcontact.schemes.event_timed.events import Percussion
 from diffcontact.system import takes_two
 from diffcontact.systems.laws import LAWS
 

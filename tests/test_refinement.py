@@ -8,7 +8,7 @@ import zoo
 
 import diffcontact as dc
 from diffcontact import Status
-from diffcontact.refinement import HALVINGS, change, refined
+from diffcontact.simulate import HALVINGS, change, refined
 from diffcontact.trajectory import Trajectory
 
 TIMES = np.linspace(0.0, 1.0, 5)

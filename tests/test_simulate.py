@@ -10,7 +10,7 @@ import zoo
 
 import diffcontact as dc
 from diffcontact import Status, stepping
-from diffcontact.numerics.devices import side_by_side
+from diffcontact.numerics.batching import side_by_side
 
 TIMES = np.linspace(0.0, 1.0, 11)
 FALL, SPEED = np.sqrt(2 / 9.81), np.sqrt(2 * 9.81)

@@ -19,7 +19,7 @@ from diffcontact.certify.sides import differing
 from diffcontact.certify.singularity import WORST, Finding, Singularity
 from diffcontact.certify.strikes import kinks, meetings, slow_strikes
 from diffcontact.certify.touches import passes, stayed, unloaded
-from diffcontact.numerics.matmul_precision import full_precision_matmul
+from diffcontact.numerics.batching import full_precision_matmul
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import Trajectory, simulate

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.numerics.mass import solve
+from diffcontact.numerics.linear import solve_mass
 from diffcontact.schemes.event_timed.contacts import Law, Place, bends, free_acceleration
 from diffcontact.simulate import Trajectory
 from diffcontact.system import System, gap_motion
@@ -251,7 +251,7 @@ def _states(system, params, t, q, u):
     def one(at):
         t, q, u = at
         place = Place.at(system, params, t, q, u.size)
-        pushed = solve(place.mass, place.rows.reshape(-1, u.size).T).T.reshape(place.rows.shape)
+        pushed = solve_mass(place.mass, place.rows.reshape(-1, u.size).T).T.reshape(place.rows.shape)
         free = place.rows @ free_acceleration(system, params, t, q, u, place.mass) + bends(system, params, t, q, u)
         return place.rows, pushed, place.velocity(u), free, Law.of(system, params, jnp.zeros_like(place.gap)).mu
 

@@ -22,7 +22,7 @@ from diffcontact.commands.complaint import ExitCode
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage
 from diffcontact.host.versions import versions
-from diffcontact.numerics.devices import side_by_side
+from diffcontact.numerics.batching import side_by_side
 from diffcontact.qp import kernel
 from diffcontact.schemes import VelocityProjection
 from diffcontact.simulate import simulate

@@ -31,11 +31,10 @@ from diffcontact.ensemble import ensemble
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.host.progress import stage
-from diffcontact.refinement import OF_THE_STEP, change, judged
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.study import require_possible
 from diffcontact.scene.ties import followed
-from diffcontact.simulate import simulate
+from diffcontact.simulate import OF_THE_STEP, change, judged, simulate
 from diffcontact.status import Status
 from diffcontact.trajectory import Trajectory
 

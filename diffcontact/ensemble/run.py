@@ -19,7 +19,7 @@ from diffcontact.ensemble.tasks import Conditions, LostChunkError, Task, dealt, 
 from diffcontact.host.messages import say
 from diffcontact.host.messages import shown as brief
 from diffcontact.host.progress import shown, stage
-from diffcontact.numerics.devices import side_by_side
+from diffcontact.numerics.batching import side_by_side
 from diffcontact.status import Status
 
 

@@ -283,6 +283,7 @@ class Store:
 
 
 def checksum(parts: Iterable[bytes]) -> int:
+    """Return the CRC-32 of all parts, one after the other."""
     found = 0
     for part in parts:
         found = zlib.crc32(part, found)

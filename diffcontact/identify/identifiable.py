@@ -19,8 +19,8 @@ from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
 from diffcontact.identify.verdict.texts import listed
-from diffcontact.particle_line import ParticleLine
 from diffcontact.status import Status
+from diffcontact.system import ParticleLine
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ def fingerprint(value: Any) -> Hashable:
 
 
 def known_fingerprint(value: Any) -> Hashable:
+    """Return the fingerprint that a value brings along, or else find it."""
     return value.fingerprint if hasattr(type(value), "fingerprint") else fingerprint(value)
 
 

@@ -2,7 +2,7 @@
 
 The factors are LAPACK's. A batch goes there as one call. A CPU of jaxlib 0.10 deals a long batch out to its threads and
 waits for them, on one of these threads: as many such calls at once as there are threads all wait for ever. So a batch
-goes there in parts that are not dealt out; `numerics.devices` says how long they may be.
+goes there in parts that are not dealt out; `numerics.batching` says how long they may be.
 
 OpenBLAS's threads wait for each other, too, many times in one factorization: with another process on the same cores a
 matrix of 192 rows takes 140 ms in place of 0.4. So matrices of middle size are factored in parts that one thread does.
@@ -19,8 +19,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from diffcontact.numerics.batching import custom_jvp_all_orders, in_lanes
-from diffcontact.numerics.devices import side_by_side
+from diffcontact.numerics.batching import custom_jvp_all_orders, in_lanes, side_by_side
 
 # Rows up to which a triangle is written out. In a batch LAPACK takes four to eight times as long for each triangle.
 _WRITTEN_OUT = 3
@@ -342,3 +341,44 @@ def nonzero(x: ArrayLike) -> Array:
 def safe_sqrt(square: Array) -> Array:
     """Return the root of square >= 0, with the derivative 0 at 0, where it has none."""
     return jnp.where(square > 0, jnp.sqrt(nonzero(square)), 0)
+
+
+# A mass is a vector of masses (d,), or a symmetric positive definite matrix (d, d) [kg]. Of a full matrix only the
+# symmetric part counts, so that its derivative is symmetric, too. Vectors are (d,), or columns (d, k).
+
+
+def apply_mass(mass, x):
+    """Return M x."""
+    return _scaled(mass, x) if mass.ndim == 1 else _symmetric(mass) @ x
+
+
+def solve_mass(mass, x):
+    """Return M^-1 x; the derivative does not go through the Cholesky factor."""
+    return _scaled(1 / mass, x) if mass.ndim == 1 else solve_positive(_symmetric(mass), x)
+
+
+def root_of_mass(mass):
+    """Return L with M = L L^T: square roots, or the lower Cholesky factor."""
+    return jnp.sqrt(mass) if mass.ndim == 1 else cholesky(_symmetric(mass))
+
+
+def whiten(root_of_mass, x):
+    """Return L^-1 x: its length is that of x in M^-1."""
+    if root_of_mass.ndim == 1:
+        return _scaled(1 / root_of_mass, x)
+    return solve_lower(root_of_mass, x)
+
+
+def unwhiten(root_of_mass, x):
+    """Return L^-T x, so that unwhiten(L, whiten(L, x)) = M^-1 x."""
+    if root_of_mass.ndim == 1:
+        return _scaled(1 / root_of_mass, x)
+    return solve_lower(root_of_mass, x, transposed=True)
+
+
+def _symmetric(mass):
+    return (mass + mass.T) / 2
+
+
+def _scaled(diagonal, x):
+    return (diagonal if x.ndim == 1 else diagonal[:, None]) * x

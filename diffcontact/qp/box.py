@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve
 from jax.typing import ArrayLike
 
 from diffcontact.arguments import real_arrays, require_shapes
-from diffcontact.numerics.matmul_precision import full_precision_matmul
+from diffcontact.numerics.batching import full_precision_matmul
 from diffcontact.qp.working_set import find_working_set
 from diffcontact.status import Status
 

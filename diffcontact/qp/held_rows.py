@@ -19,7 +19,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from diffcontact.numerics import linear
-from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import custom_jvp_all_orders, where_wanted
 from diffcontact.qp import kernel
 from diffcontact.qp.rows import (
@@ -59,9 +58,9 @@ class HeldRows:
 
     @classmethod
     def of(cls, mass, G, slots):
-        root = mass_matrix.root(mass)
+        root = linear.root_of_mass(mass)
         rows = rows_at(slots, G)
-        whitened = mass_matrix.whiten(root, rows.T)
+        whitened = linear.whiten(root, rows.T)
         scale = inverse_length(jnp.sum(whitened * whitened, axis=0))
         unit = whitened * scale[None, :]
         free = slots == NONE
@@ -82,7 +81,7 @@ class HeldRows:
         return u, multipliers
 
     def moved(self, force):
-        return mass_matrix.unwhiten(self.root, mass_matrix.whiten(self.root, force))
+        return linear.unwhiten(self.root, linear.whiten(self.root, force))
 
     def solve_linear(self, mass, f, s):
         """Solve M x + G_W^T y = f (d,), G_W x = s (k,), free slots with y = s.
@@ -93,7 +92,7 @@ class HeldRows:
 
         def equations(unknown):
             x, y = unknown[:dimension], unknown[dimension:]
-            return jnp.concatenate([mass_matrix.apply(mass, x) + self.G.T @ y, self.G @ x + jnp.where(self.free, y, 0)])
+            return jnp.concatenate([linear.apply_mass(mass, x) + self.G.T @ y, self.G @ x + jnp.where(self.free, y, 0)])
 
         def solve(_, right):
             f, s = right[:dimension], right[dimension:]
@@ -120,7 +119,7 @@ def independent(mass, G, active):
     if min(G.shape) == 1:
         usable = jnp.any(dense(G) != 0, axis=1) & active
         return jnp.where(jnp.any(usable), jnp.argmax(usable), NONE).astype(jnp.int32)[None]
-    rows = whitened(mass_matrix.root(mass), dense(G))
+    rows = whitened(linear.root_of_mass(mass), dense(G))
     return independent_slots(rows * inverse_length(jnp.sum(rows * rows, axis=1))[:, None], active)
 
 
@@ -151,7 +150,7 @@ def _settle_jvp(primals, tangents):
         slots = slots_of(working, min(G.shape))
         held = HeldRows.of(mass, G, slots)
         dG_held = rows_at(slots, along(G, dG))
-        force = mass_matrix.apply(dmass, v - u) + dG_held.T @ at_slots(slots, multipliers)
+        force = linear.apply_mass(dmass, v - u) + dG_held.T @ at_slots(slots, multipliers)
         right = dG_held @ u + at_slots(slots, db) + held.G @ dv
         x, y = held.solve_linear(mass, force, -right)
         return dv + x, spread(slots, -y, b.shape[0])

@@ -10,9 +10,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.typing import ArrayLike
 
 from diffcontact.arguments import real_arrays, require_shapes
-from diffcontact.numerics import mass as mass_matrix
-from diffcontact.numerics.batching import where_wanted
-from diffcontact.numerics.matmul_precision import full_precision_matmul
+from diffcontact.numerics import linear
+from diffcontact.numerics.batching import full_precision_matmul, where_wanted
 from diffcontact.qp.held_rows import HeldRows, at_slots, independent, settle
 from diffcontact.qp.kernel import find_working_set
 from diffcontact.qp.reaction import Reaction
@@ -143,7 +142,7 @@ def hold(mass: ArrayLike, G: ArrayLike | BodyRows, b: ArrayLike, v: ArrayLike, a
 
 def _held_status(mass, G, b, v, active, taken, u):
     """Return the status of `hold`, computed only where it is asked for."""
-    root, G, b = mass_matrix.root(mass), switched(G, active), jnp.where(active, b, 0)
+    root, G, b = linear.root_of_mass(mass), switched(G, active), jnp.where(active, b, 0)
     square = squared_lengths(mass, root, G)
     at_v, at_u = (product(G, x) + b for x in (v, u))
     # As in `project`: of the rows' terms, and of the largest value at v, in the unit in which rows have length one.
@@ -158,7 +157,7 @@ def _held_status(mass, G, b, v, active, taken, u):
         worst = jnp.argmax(jnp.where(left_out, jnp.abs(at_u), -1))
         row, held = take(G, worst[None])[0], switched(G, taken)
         slots = slots_of(taken, min(G.shape))
-        still, nothing = mass_matrix.solve(mass, row), jnp.zeros(slots.size, b.dtype)
+        still, nothing = linear.solve_mass(mass, row), jnp.zeros(slots.size, b.dtype)
         parts = spread(slots, HeldRows.of(mass, held, slots).solve(nothing, still)[1], b.size)
         rest, most = row + transposed_product(held, parts), jnp.abs(row) + transposed_magnitudes(held, parts)
         apart, rounding = at_u[worst] + parts @ at_u, explained * (terms[worst] + jnp.abs(parts) @ terms)

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.numerics.batching import in_lanes, once
 
 # What a slot without a row, or a row without a second body, has instead of an index.
@@ -143,7 +143,7 @@ def whitened(root, G: Rows, scale=None) -> Any:
     """
     if not isinstance(G, BodyRows):
         # They stay rows: transposing a thousand of them takes longer than everything else that is done with them.
-        rows = G * (1 / root)[None, :] if root.ndim == 1 else mass_matrix.whiten(root, G.T).T
+        rows = G * (1 / root)[None, :] if root.ndim == 1 else linear.whiten(root, G.T).T
         return rows if scale is None else rows * scale[:, None]
     factor = (1 / root).reshape(G.count, -1)[G.bodies]
     return replace(G, normals=both(G).normals * (factor if scale is None else factor * scale[:, None, None]))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.numerics.batching import any_lane, in_lanes, once, select, where_any
 from diffcontact.qp.active_set import solve_dual
 from diffcontact.qp.rows import (
@@ -163,8 +163,8 @@ def find_working_set(mass, G, b, v) -> WorkingSet:
 
 def _one_row(mass, row, value, noise) -> WorkingSet:
     """Hold a single row (d,) if it is violated; it contradicts if it is zero besides."""
-    root = mass_matrix.root(mass)
-    column = mass_matrix.unwhiten(root, mass_matrix.whiten(root, row))
+    root = linear.root_of_mass(mass)
+    column = linear.unwhiten(root, linear.whiten(root, row))
     square = row @ column
     violated = value < -noise
     # Of a mass without a factor in this precision nothing can be said: u = v.
@@ -184,7 +184,7 @@ def _one_coordinate(rows) -> WorkingSet:
     x, working = nearest_in_interval(unit, rows.w0, rows.tolerance, explained, weight)
     value = rows.w0 + unit * x
     slack = jnp.where(jnp.any(value < -explained), jnp.maximum(rows.noise - value, 0), 0)
-    multipliers, step = jnp.where(working, jnp.abs(x), 0), mass_matrix.unwhiten(rows.root, x[None])
+    multipliers, step = jnp.where(working, jnp.abs(x), 0), linear.unwhiten(rows.root, x[None])
     zero = jnp.zeros((), jnp.int32)
     return rows.result(_Round(zero + DONE, value, working, multipliers, step, slack, zero))
 
@@ -213,7 +213,7 @@ class _ScaledRows:
 
     @classmethod
     def of(cls, mass, G, value, noise):
-        root, eps = mass_matrix.root(mass), jnp.finfo(value.dtype).eps
+        root, eps = linear.root_of_mass(mass), jnp.finfo(value.dtype).eps
         scale = inverse_length(squared_lengths(mass, root, G))
         w0, noise = value * scale, noise * scale
         # Multipliers of unit rows are about as large as the violations; their rounding comes back as values.
@@ -280,7 +280,7 @@ def _several_rows(rows) -> WorkingSet:
         origin = jnp.where(closer, state.value, rows.w0)
         soft = jnp.where(relaxed, rows.softness[chosen], 0)
         working, multipliers, step = _solve(rows, unit, chosen, (origin + state.slack)[chosen], soft, relaxed)
-        step = mass_matrix.unwhiten(rows.root, step)
+        step = linear.unwhiten(rows.root, step)
         value = origin + rows.scale * product(rows.G, step)
         # As asked, no chosen row must be violated; of relaxed ones, none may be violated noticeably less than before.
         bound = jnp.where(closer, value, 0) - jnp.where(closer, noticeable, EXPLAINED) * rows.tolerance

@@ -16,10 +16,9 @@ import numpy as np
 
 from diffcontact import shapes
 from diffcontact.host.messages import shown
-from diffcontact.particle_line import ParticleLine
 from diffcontact.scene.keys import Kinds, Table
 from diffcontact.shapes import Shape
-from diffcontact.system import IMPACT_LAWS, System
+from diffcontact.system import IMPACT_LAWS, ParticleLine, System
 from diffcontact.systems import balls, bodies, bouncing_ball, carts, laws, particle_line, pendulum, poses, single_impact
 from diffcontact.systems.single_impact import KINDS as STRUCK
 from diffcontact.systems.surfaces import Balls

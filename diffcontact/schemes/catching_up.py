@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jax import Array
 from jax.typing import ArrayLike
 
-from diffcontact.numerics.mass import solve
+from diffcontact.numerics.linear import solve_mass
 from diffcontact.schemes.monitor import curvature_status, inelastic_status, passage_status
 from diffcontact.schemes.position_projection import project_position
 from diffcontact.schemes.scheme import Info, Scheme, State
@@ -70,7 +70,7 @@ class CatchingUp(Scheme):
         """Predict the position and project it; the velocity is what it takes to get there."""
         q, u = state.q, state.u
         mass = system.mass(q, params)
-        free = u + h * solve(mass, system.force(t + h / 2, q, u, params))
+        free = u + h * solve_mass(mass, system.force(t + h / 2, q, u, params))
         predicted = q + h * free
         caught = project_position(system, params, t + h, mass, q, predicted)
         # (q' - q) / h, written so that free flight does not round positions into velocities.

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.numerics.linear import nonzero
 from diffcontact.schemes.monitor import curvature_status, passage_status, undifferentiated
@@ -137,7 +137,7 @@ class ElasticProjection(Scheme):
 
     def _acceleration(self, system, params, t, q, u, h, mass):
         if self.acceleration is None:
-            return mass_matrix.solve(mass, system.force(t, q, u, params))
+            return linear.solve_mass(mass, system.force(t, q, u, params))
         return self.acceleration(t, q, u, h, params)
 
 
@@ -163,14 +163,14 @@ def _unlike_the_law(system, params, t, h, meant, mass, z, started: _Started, gai
     suspect = bounces & ((jnp.sum(acts) > jnp.where(begun, 1, 0)) | amid)
 
     def judge():
-        here, root = contacts(system, params, meant, z), mass_matrix.root(mass)
-        rows = mass_matrix.whiten(root, here.normals.T).T
+        here, root = contacts(system, params, meant, z), linear.root_of_mass(mass)
+        rows = linear.whiten(root, here.normals.T).T
         size = jnp.linalg.norm(rows, axis=1)
         size = nonzero(size)
         cosines = jnp.abs(rows @ rows.T) / (size[:, None] * size[None, :])
         moved = _reached(acts, cosines) @ (rows != 0)
         forces, speed = (
-            jnp.sqrt((moved > 0) @ mass_matrix.whiten(root, mass_matrix.apply(mass, x)) ** 2) for x in (gain, started.u)
+            jnp.sqrt((moved > 0) @ linear.whiten(root, linear.apply_mass(mass, x)) ** 2) for x in (gain, started.u)
         )
         slight = forces + jnp.finfo(z.dtype).eps ** 0.75 * speed
         struck = acts & (-here.velocity(started.u) / size > 2 * slight)

@@ -28,10 +28,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.numerics.linear import nonzero
-from diffcontact.numerics.mass import solve
+from diffcontact.numerics.linear import nonzero, solve_mass
 from diffcontact.schemes.event_timed.contacts import Place, reach
-from diffcontact.schemes.event_timed.percussion import Percussion
+from diffcontact.schemes.event_timed.events import Percussion
 from diffcontact.schemes.scheme import Info
 from diffcontact.status import Status, first
 from diffcontact.system import Params, System, advanced, friction_coefficients
@@ -74,7 +73,7 @@ class Layers:
         whole = _whole(system, count, many, joints, directions, u.size, q.dtype)
         place = lax.stop_gradient(Place.at(system, params, t, q, u.size))
         normals, mass = place.rows[:, 0], place.mass
-        inverse = jnp.sum(normals * solve(mass, normals.T).T, axis=1)
+        inverse = jnp.sum(normals * solve_mass(mass, normals.T).T, axis=1)
         like = jnp.where(inverse > 0, 1 / nonzero(inverse), jnp.max(mass))
         below = jnp.array(jnp.inf, q.dtype)
         if way is not None and many:

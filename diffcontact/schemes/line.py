@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.scheme import Info
+from diffcontact.system import ParticleLine
 
 
 class LineState(NamedTuple):

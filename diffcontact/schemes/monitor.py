@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.rows import difference, magnitudes, product, squares, whitened
 from diffcontact.status import Status
@@ -143,7 +143,7 @@ def forces_and_joints(system, params, q: Array, u: Array) -> Callable:
         if system.joint_slip is not None:
             rows = jnp.abs(jax.jacfwd(lambda u: system.joint_slip(t, q, u, params))(u))
             bounds = jnp.einsum("j,jkd->d", jnp.asarray(system.joint_friction(t, params), u.dtype), rows)
-            found.append(mass_matrix.solve(system.mass(q, params), bounds))
+            found.append(linear.solve_mass(system.mass(q, params), bounds))
         return jnp.stack(found)
 
     return given
@@ -323,7 +323,7 @@ def obstacles_hide(
 
     def through():
         mass = system.mass(q, params)
-        root, length = mass_matrix.root(mass), jnp.sqrt(moved @ mass_matrix.apply(mass, moved))
+        root, length = linear.root_of_mass(mass), jnp.sqrt(moved @ linear.apply_mass(mass, moved))
         slope = lambda f: jnp.sqrt(_square(whitened(root, system.linearised(params, t + h, place(f))[1])))  # noqa: E731
         # A gap may be steep somewhere: the smallest slope tells how deep a place is.
         slopes = jnp.min(jax.vmap(slope)(shares), axis=0)
@@ -394,7 +394,7 @@ def passage_status(system: System, params, t, h, mass, q: Array, after: Array, i
         gaps = jax.vmap(lambda s: system.gap(t + s, q + s * way, params))(jnp.where(suspect, meet, 0.0))
         before, behind = (system.linearised(params, at, x)[1] for at, x in ((t, q), (t + h, after)))
         steep = -first_rate > _GRAZING * (magnitudes(before, way) + jnp.abs(first_rate - product(before, way)))
-        root = mass_matrix.root(mass)
+        root = linear.root_of_mass(mass)
         far = _turned(whitened(root, before), whitened(root, behind))
         return jnp.any(suspect & (jnp.diagonal(gaps) <= rounding) & jnp.where(flies, steep, far))
 
@@ -420,10 +420,10 @@ def curvature_status(
 
     Source: S2 lemma 5.2, gamma <= 1/4.
     """
-    most = float(jnp.finfo(x.dtype).eps) ** (-2 * _WEDGED) * (change @ mass_matrix.apply(mass, change))
+    most = float(jnp.finfo(x.dtype).eps) ** (-2 * _WEDGED) * (change @ linear.apply_mass(mass, change))
 
     def looked_at(acts):
-        root = mass_matrix.root(mass)
+        root = linear.root_of_mass(mass)
         # What turns to and fro within the way of a step is seen within it.
         within = [] if system.convex else [start + share * (x - start) for share in PROBES]
         before, *behind = (whitened(root, system.linearised(params, t, at)[1]) for at in (start, x, *within))

@@ -13,7 +13,6 @@ from jax.typing import ArrayLike
 from diffcontact import qp
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.line import LineState, Within, advance, begin, belt, contact, read
 from diffcontact.schemes.monitor import (
     SIMPSON,
@@ -27,6 +26,7 @@ from diffcontact.schemes.monitor import (
 )
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import first
+from diffcontact.system import ParticleLine
 
 
 @dataclass(frozen=True)

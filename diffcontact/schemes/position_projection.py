@@ -11,7 +11,7 @@ from jax import Array, lax
 from diffcontact import qp
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.numerics.mass import apply, solve
+from diffcontact.numerics.linear import apply_mass, solve_mass
 from diffcontact.status import Status, first
 from diffcontact.system import contacts
 
@@ -72,7 +72,7 @@ def _settle(system, params, t, mass, start, w):
 
     def length(x):
         """In the metric, in which places and angles can be added."""
-        return jnp.sqrt(jnp.sum(x * apply(mass, x)))
+        return jnp.sqrt(jnp.sum(x * apply_mass(mass, x)))
 
     def linearise(carry):
         x, _, _, _, _, count = carry
@@ -106,7 +106,7 @@ def _newton(system, params, t, mass, w, settled) -> ProjectedPosition:
     regular = jnp.all(jnp.isfinite(linear.cholesky(lax.stop_gradient(metric) - curvature)))
     curvature = jnp.where(regular, curvature, 0.0)
     here = contacts(system, params, t, x)
-    target = -solve(metric - curvature, curvature @ (x - w))
+    target = -solve_mass(metric - curvature, curvature @ (x - w))
     held = qp.hold(metric - curvature, here.normals, here.gap + here.normals @ (w - x), target, active)
     status = first(status, jnp.where(regular, Status.OK, Status.PROJECTION_LIMIT))
     return ProjectedPosition(held.u, jnp.maximum(held.multipliers, 0.0), status)

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from diffcontact.particle_line import ParticleLine
 from diffcontact.schemes.monitor import Truncation, truncation_of_step
-from diffcontact.system import System
+from diffcontact.system import ParticleLine, System
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["q", "u"], meta_fields=[])

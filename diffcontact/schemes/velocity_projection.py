@@ -12,7 +12,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from diffcontact import qp
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.qp.rows import NONE, Rows, dense, transposed_product
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.monitor import curvature_status, inelastic_status
@@ -198,7 +198,7 @@ class VelocityProjection(Scheme):
         else:
             # Bodies that just fit contradict each other by the rounding of their places.
             rounding = 4 * jnp.finfo(q.dtype).eps * system.terms(params, t + h, q, gap, rows)
-            offset, free = (gap + lax.stop_gradient(rounding)) / h, u + h * mass_matrix.solve(mass, force)
+            offset, free = (gap + lax.stop_gradient(rounding)) / h, u + h * linear.solve_mass(mass, force)
             if system.rubs:
                 move = rubbed(system, params, t + h, q, mass, rows, offset, free, self.iterate)
                 normal, friction = move.normal, move.tangential
@@ -236,16 +236,16 @@ def rubbed(
     if iterate:
         return qp.coulomb(mass, N, S, b, s, mu, v)
     # In the metric of the mass dense rows are those of one body of mass 1.
-    root, bodies = mass_matrix.root(mass), jnp.tile(jnp.array([[NONE, 0]]), (b.size, 1))
+    root, bodies = linear.root_of_mass(mass), jnp.tile(jnp.array([[NONE, 0]]), (b.size, 1))
 
     def rows(G):
-        return qp.BodyRows(bodies, mass_matrix.whiten(root, G.T).T[:, None], 1)
+        return qp.BodyRows(bodies, linear.whiten(root, G.T).T[:, None], 1)
 
     one, tolerance = jnp.ones_like(v), max(1e-10, 64 * float(jnp.finfo(v.dtype).eps))
     tangents = tuple(rows(S[:, i]) for i in range(S.shape[1]))
-    begin = mass_matrix.whiten(root, mass_matrix.apply(mass, v))
+    begin = linear.whiten(root, linear.apply_mass(mass, v))
     found = qp.coulomb_many(one, rows(N), tangents, b, s, mu, begin, tolerance=tolerance, iterate=False)
-    return replace(found, u=v + mass_matrix.unwhiten(root, found.u - begin))
+    return replace(found, u=v + linear.unwhiten(root, found.u - begin))
 
 
 def rubbed_many(
@@ -274,7 +274,7 @@ def glued(system: Any, params: Any, mass: Array, rows: Rows, b: Array, v: Array,
 
     P + a are the multipliers of `qp.project` from v - M^-1 G^T a, and the adhesions behind, up to the system's bound.
     """
-    found = qp.project(mass, rows, b, v - mass_matrix.solve(mass, transposed_product(rows, adhesion)))
+    found = qp.project(mass, rows, b, v - linear.solve_mass(mass, transposed_product(rows, adhesion)))
     most = jnp.broadcast_to(jnp.asarray(system.adhesion(params), adhesion.dtype), adhesion.shape)
     left = jnp.minimum(found.multipliers, most)
     return Glued(found.u, found.multipliers - adhesion, left, found.status)

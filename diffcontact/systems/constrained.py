@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.numerics.linear import LU
 from diffcontact.system import Params, System, displaced, normalised, rate
 
@@ -145,7 +145,7 @@ class Ties:
     def mass(self, q: Array, params: Params) -> Array:
         """(d - m, d - m) Z^T M Z."""
         Z = self._basis(q, params)[0]
-        return Z.T @ mass_matrix.apply(self.system.mass(q, params), Z)
+        return Z.T @ linear.apply_mass(self.system.mass(q, params), Z)
 
     def force(self, t, q: Array, w: Array, params: Params) -> Array:
         """(d - m,) Z^T (f - M Z' w); of Z' w the dependent entries solve J Z' w = -J' u."""
@@ -153,7 +153,7 @@ class Ties:
         u = Z @ w
         _, bent = jax.jvp(lambda q: self._opening(q, u, params), (q,), (rate(system, params, q, u),))
         turned = jnp.zeros_like(u).at[others].set(-factors.solve(bent))
-        return Z.T @ (system.force(t, q, u, params) - mass_matrix.apply(system.mass(q, params), turned))
+        return Z.T @ (system.force(t, q, u, params) - linear.apply_mass(system.mass(q, params), turned))
 
     def close(self, q: Array, params: Params) -> Array:
         """(n,) the configuration with phi = 0 and the same independent coordinates."""

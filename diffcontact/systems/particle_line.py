@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.arguments import is_count
-from diffcontact.particle_line import ParticleLine
+from diffcontact.system import ParticleLine
 from diffcontact.systems import drawings
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from diffcontact.numerics import in_loops
+from diffcontact.numerics import one_kernel
 from diffcontact.numerics.one_kernel import in_one_kernel
 
 MARK = "xla_cpu_small_call"
@@ -108,11 +108,11 @@ def test_triangles_and_factors_in_loops():
             names = "left_side", "lower", "transpose_a", "unit_diagonal"
             options = dict(zip(names, map(bool, (left, lower, turned, unit)), strict=True))
             right = b if left else b.T
-            ours = in_loops.triangular_solve(A, right, conjugate_a=False, **options)
+            ours = one_kernel.triangular_solve(A, right, conjugate_a=False, **options)
             found.append((ours, lax.linalg.triangular_solve(A, right, conjugate_a=False, **options)))
         S = A @ A.T
-        factors = in_loops.lu(A), tuple(lax.linalg.lu(A))
-        return found, (in_loops.cholesky(S), lax.linalg.cholesky(S)), factors
+        factors = one_kernel.lu(A), tuple(lax.linalg.lu(A))
+        return found, (one_kernel.cholesky(S), lax.linalg.cholesky(S)), factors
 
     for ours, other in jax.tree.leaves(solved(A, b), is_leaf=lambda x: isinstance(x, tuple) and len(x) == 2):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12), ours, other)

@@ -40,8 +40,8 @@ from diffcontact.identify.problem.precision import enough, negligible_columns
 from diffcontact.identify.problem.residual import Samples, evaluate, residual
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.verdict.texts import listed
+from diffcontact.numerics.batching import side_by_side
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.numerics.devices import side_by_side
 from diffcontact.report.table import aligned
 from diffcontact.status import Status
 

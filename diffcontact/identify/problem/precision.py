@@ -13,8 +13,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from diffcontact.refinement import OF_THE_STEP, astride
-from diffcontact.simulate import Trajectory
+from diffcontact.simulate import OF_THE_STEP, Trajectory, astride
 from diffcontact.status import Status
 
 # Of the last few steps and of `observe`, and of each step, in eps.

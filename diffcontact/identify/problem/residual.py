@@ -31,7 +31,7 @@ from diffcontact.identify.problem.parameters import Block, insert
 from diffcontact.inputs import called
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.fingerprint import fingerprint
-from diffcontact.numerics.mass import apply
+from diffcontact.numerics.linear import apply_mass
 from diffcontact.simulate import simulate
 from diffcontact.system import System
 
@@ -98,7 +98,7 @@ class _Disturbed:
         if kick is not None:
             moment, width = kick[0], kick[1]
             change = change + jnp.maximum(1.0 - jnp.abs(t - moment) / width, 0.0) / width * kick[2:]
-        return force + apply(mass, change)
+        return force + apply_mass(mass, change)
 
 
 def disturbed(system: Any) -> Any:

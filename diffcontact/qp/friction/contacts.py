@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.qp.rows import inverse_length
 
 
@@ -76,7 +76,7 @@ class Contacts:
         pushes, springs = rows, jnp.broadcast_to(scale[:, None] ** 2, shape[:2])
         if along is not None:
             springs = jnp.sum(rows * rows, axis=2)
-            oblique = scale[:, None] * mass_matrix.whiten(root, oblique.T).T
+            oblique = scale[:, None] * linear.whiten(root, oblique.T).T
             pushes = rows.at[:, 0].set(jnp.where(known[:, None], oblique, rows[:, 0]))
         q = jnp.concatenate([q[:, :1], jnp.einsum("cij,cj->ci", turn, q[:, 1:])], axis=1)
         q = jnp.where(on[:, None], q, 0)
@@ -141,8 +141,8 @@ class Contacts:
 
 def whitened(mass, H):
     """Return the root of the mass, whitened rows (c, 1 + k, d), and their scale (c,)."""
-    root = mass_matrix.root(mass)
-    rows = mass_matrix.whiten(root, H.reshape(-1, H.shape[2]).T).T.reshape(H.shape)
+    root = linear.root_of_mass(mass)
+    rows = linear.whiten(root, H.reshape(-1, H.shape[2]).T).T.reshape(H.shape)
     scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
     return root, rows * scale[:, None, None], scale
 

@@ -7,9 +7,8 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from diffcontact.arguments import real_arrays, require_shapes
-from diffcontact.numerics import mass as mass_matrix
-from diffcontact.numerics.batching import where_wanted
-from diffcontact.numerics.matmul_precision import full_precision_matmul
+from diffcontact.numerics import linear
+from diffcontact.numerics.batching import full_precision_matmul, where_wanted
 from diffcontact.qp.friction.contacts import Contacts
 from diffcontact.qp.friction.derivative import settle
 from diffcontact.qp.friction.law import Modes
@@ -109,7 +108,7 @@ def _solution(mass, H, h, friction, v, on):
     """Return the way from v (d,), the reactions (c, 1 + k), their modes, and a status."""
     contacts = Contacts.of(mass, H, h, friction, v, on)
     found = search(contacts)
-    step = contacts.measure * mass_matrix.unwhiten(contacts.root, found.way)
+    step = contacts.measure * linear.unwhiten(contacts.root, found.way)
     reactions = contacts.original(found.r)
     solved = (found.residual <= accepted(v.dtype)) & jnp.all(jnp.isfinite(step)) & jnp.all(jnp.isfinite(reactions))
     solved = solved & ~leaves_open(contacts, found)
@@ -135,7 +134,7 @@ def _admitted(mass, normals, tangents, b, s, friction, v):
     rest = (mass, normals, tangents, s, friction, v)
     numbers = jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in rest])) & ~jnp.any(jnp.isnan(b) | (b == -jnp.inf))
     identity = jnp.ones_like(mass) if mass.ndim == 1 else jnp.eye(mass.shape[0], dtype=mass.dtype)
-    root = mass_matrix.root(lax.stop_gradient(mass))
+    root = linear.root_of_mass(lax.stop_gradient(mass))
     positive = jnp.all(jnp.isfinite(root)) & jnp.all((root if root.ndim == 1 else jnp.diagonal(root)) > 0)
     rubs = jnp.all(friction >= 0)
     wrong = jnp.where(~positive, Status.BAD_MASS, jnp.where(~rubs, Status.BAD_INPUT, Status.OK))

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics import linear
-from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import custom_jvp_all_orders, where_wanted
 from diffcontact.qp.friction.contacts import whitened
 from diffcontact.qp.friction.law import Modes, assemble, length
@@ -85,8 +84,8 @@ def _settle_jvp(primals, tangents):
     u, r = settle(*primals)
     root, rows, scale = whitened(mass, H)
 
-    force = mass_matrix.apply(dmass, v - u) + jnp.einsum("cid,ci->d", dH, r)
-    freely = dv + mass_matrix.unwhiten(root, mass_matrix.whiten(root, force))
+    force = linear.apply_mass(dmass, v - u) + jnp.einsum("cid,ci->d", dH, r)
+    freely = dv + linear.unwhiten(root, linear.whiten(root, force))
 
     def even(mass, H):
         _, rows, scale = whitened(mass, H)
@@ -105,7 +104,7 @@ def _settle_jvp(primals, tangents):
         missed = (missed + by_friction * dfriction[:, None]).reshape(-1)
         uneven = sharing.even @ (scale[:, None] * dr).reshape(-1) + shifted @ r.reshape(-1)
         change = factored.solve(jnp.where(sharing.dependent, uneven, missed)).reshape(r.shape)
-        dr, du = dr - change, du - mass_matrix.unwhiten(root, jnp.einsum("cid,ci->d", rows, change))
+        dr, du = dr - change, du - linear.unwhiten(root, jnp.einsum("cid,ci->d", rows, change))
     return (u, r), (du, scale[:, None] * dr)
 
 

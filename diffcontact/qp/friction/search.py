@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics import linear
-from diffcontact.numerics import mass as mass_matrix
 from diffcontact.numerics.batching import in_lanes, once, select, where_any, where_wanted
 from diffcontact.qp.friction import interior, path
 from diffcontact.qp.friction.contacts import Contacts
@@ -80,7 +79,7 @@ def on_springs(mass, H, h, friction, v, on, along) -> OnSprings:
         lawful=left <= jnp.finfo(r.dtype).eps ** 0.5,
         modes=replace(modes, slip=modes.slip & ((length(w[:, 1:]) > creep) | (contacts.friction == 0))),
         slips=jnp.where(jnp.any(along != 0, axis=1)[:, None], along, slips),
-        step=contacts.measure * mass_matrix.unwhiten(contacts.root, way),
+        step=contacts.measure * linear.unwhiten(contacts.root, way),
     )
 
 

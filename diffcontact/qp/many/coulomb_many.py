@@ -10,8 +10,8 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from diffcontact.arguments import require_shapes
+from diffcontact.numerics.batching import full_precision_matmul
 from diffcontact.numerics.linear import nonzero
-from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp.many.anderson import ITERATIONS, ManyContacts, UnitContacts
 from diffcontact.qp.many.vectors import solved_among, stated_tolerance
 from diffcontact.qp.reaction import Reaction

@@ -19,8 +19,8 @@ from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
 from diffcontact.arguments import real_arrays, require_shapes
+from diffcontact.numerics.batching import full_precision_matmul
 from diffcontact.numerics.linear import nonzero
-from diffcontact.numerics.matmul_precision import full_precision_matmul
 from diffcontact.qp.many.conjugate_gradients import ITERATIONS, Dual, UnitRows
 from diffcontact.qp.many.vectors import solved_among, stated_tolerance
 from diffcontact.qp.projection import WORKING_SET

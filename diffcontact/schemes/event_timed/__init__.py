@@ -5,10 +5,11 @@ modes            what contacts do, and the reaction in given modes: the one line
 motion           one piece in known modes: a jump and an explicit Runge-Kutta method; all that is differentiated
 moment           what happens between two pieces: impacts and the choice of modes
 flow             Poisson's and Stronge's law: the impact of one contact as a flow over its impulse
+compliant        the law of one contact that springs sideways, too
 search           the first event on a smooth way
 step             the step, and its derivative
-monitor          what a run may have missed; travelling_error: an estimate of its error
-percussion       what is listed of impacts; changes: of changes of modes
+monitor          what a run may have missed, and an estimate of its error
+events           what is listed of impacts and of changes of modes
 """
 
 from diffcontact.schemes.event_timed.step import EventTimed as EventTimed

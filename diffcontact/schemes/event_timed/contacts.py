@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.numerics.linear import nonzero, safe_sqrt
 from diffcontact.system import contacts, friction_coefficients, rate, tangential_compliances, tangential_restitutions
 
@@ -75,7 +75,7 @@ def bends(system, params, t, q: Array, u: Array) -> Array:
 
 def free_acceleration(system, params, t, q: Array, u: Array, mass: Array) -> Array:
     """(d,) M^-1 f [m/s^2]."""
-    return mass_matrix.solve(mass, system.force(t, q, u, params))
+    return linear.solve_mass(mass, system.force(t, q, u, params))
 
 
 class Law(NamedTuple):
@@ -168,7 +168,7 @@ def coupled(place: Place, among: Array, contact: Array) -> Array:
     rows = jnp.where(among[:, None, None], place.rows, 0.0)
     count, each, size = rows.shape
     flat = rows.reshape(count * each, size)
-    delassus = flat @ mass_matrix.solve(place.mass, flat.T)
+    delassus = flat @ linear.solve_mass(place.mass, flat.T)
     length = jnp.sqrt(jnp.diagonal(delassus))
     acts = jnp.abs(delassus) > jnp.finfo(flat.dtype).eps ** 0.75 * length[:, None] * length[None, :]
     touches = jnp.any(acts.reshape(count, each, count, each), axis=(1, 3))

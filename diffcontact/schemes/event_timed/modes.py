@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact import qp
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
 from diffcontact.qp.friction.search import on_springs
 from diffcontact.schemes.event_timed.contacts import length, unit
@@ -57,7 +57,7 @@ def react(mass, rows, b, v, modes, mu, direction, follows=None) -> tuple[Array, 
         rows, b, modes, mu, direction = (x[picked] for x in (rows, b, modes, mu, direction))
         follows = None if follows is None else follows[picked]
     H = rows.reshape(room * each, size)
-    moved = mass_matrix.solve(mass, H.T)
+    moved = linear.solve_mass(mass, H.T)
     A = H @ moved
     sticks, closed = (modes == STICK)[:, None], (modes != OPEN)[:, None]
     held = jnp.concatenate([closed, jnp.broadcast_to(sticks, (room, each - 1))], axis=1).reshape(-1)
@@ -180,7 +180,7 @@ def choose(mass, rows, b, v, mu, on, known, direction, fixed=None) -> tuple[Reac
         # What a search has added up depends on its way, and that on other lanes; what modes say does not.
         return Reaction(*react(mass, rows, b, v, modes, mu, direction), modes, direction), found.status == 0
     eps = jnp.finfo(v.dtype).eps
-    moved = mass_matrix.solve(mass, rows.reshape(-1, rows.shape[2]).T)
+    moved = linear.solve_mass(mass, rows.reshape(-1, rows.shape[2]).T)
     compliance = jnp.sum(rows.reshape(-1, rows.shape[2]) * moved.T, axis=1).reshape(rows.shape[:2])
     stride = 1 / jnp.where(compliance > 0, compliance, jnp.inf)
     mu = jnp.where(jnp.any(compliance[:, 1:] > 0, axis=1), mu, 0.0)

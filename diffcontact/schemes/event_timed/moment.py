@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics.batching import select, where_wanted
-from diffcontact.numerics.mass import solve as solved
+from diffcontact.numerics.linear import solve_mass
 from diffcontact.schemes.event_timed.contacts import (
     Law,
     Limits,
@@ -259,7 +259,7 @@ def pass_by(system, params, h, flight, at, due: Due, limits: Limits, all_at_once
     rests = (going.modes != OPEN) | falls | ((place.gap <= limits.gap) & (speeds[:, 0] >= -limits.velocity) & rests)
     return Moment(
         u=w, z=z, whole=so_far.whole, jump=so_far.jump, modes=going.modes, direction=going.direction, a=going.u,
-        load=going.z, here=place, pushed=solved(place.mass, place.rows[:, 0].T).T, speeds=speeds, free=so_far.free,
+        load=going.z, here=place, pushed=solve_mass(place.mass, place.rows[:, 0].T).T, speeds=speeds, free=so_far.free,
         bend=so_far.bend, limits=limits, regular=pushed > limits.velocity,
         found=so_far.found & (so_far.possible | ~so_far.again), soft=so_far.soft,
         resting=rests, falls=falls, arrived=u, before=before[:, 0], rebound=so_far.rebound, struck=part, law=law,

@@ -1,23 +1,24 @@
 """What a run of EventTimed may have missed: bounces that were left out, truncation, what steps do not see.
 
-Nothing here is differentiated, and nothing here changes the motion: it decides between OK and TOO_COARSE.
+`Margins` carry what truncation has made of the motion, and judge whether it could change which impacts happen and in
+which order; an `Estimate` carries its error where that is asked for. Nothing here is differentiated, and nothing here
+changes the motion: it decides between OK and TOO_COARSE.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.numerics.linear import nonzero
-from diffcontact.numerics.mass import solve
+from diffcontact.numerics.linear import nonzero, solve_mass
 from diffcontact.schemes.event_timed.contacts import Law, Place, length, velocities
-from diffcontact.schemes.event_timed.margins import Cubic, Margins
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP
 from diffcontact.schemes.event_timed.moment import Due, Moment
 from diffcontact.schemes.event_timed.motion import Motion
@@ -313,7 +314,7 @@ class Monitor:
         turned = moves & ((ended & (size > LEFT_ASIDE * before)) | (~ended & (along < TURNED * size)))
         against = -rub / nonzero(force)[:, None]
         off = length(sliding / nonzero(size)[:, None] - against)
-        pushed = solve(place.mass, jnp.einsum("ckd,ck->cd", place.rows[:, 1:], rub).T)
+        pushed = solve_mass(place.mass, jnp.einsum("ckd,ck->cd", place.rows[:, 1:], rub).T)
         across = s * off * length(jnp.einsum("ckd,dc->ck", place.rows[:, 1:], pushed))
         grows = slips & ~ended & (size > jnp.maximum(before, rounding)) & (force > 0)
         return turned | (grows & (across > jnp.maximum(now.limits.slip, fast)))
@@ -356,3 +357,206 @@ def _pulls(now: Moment, end: Motion) -> Array:
     compliance = jnp.sum(now.here.rows[:, 0] * now.pushed, axis=1)
     changed = -(1 + now.lasting.mu) * compliance * end.impulse[:, 0] - jnp.maximum(now.speeds[:, 0], 0.0)
     return (now.modes != OPEN) & (changed > PULLED * now.limits.gained + now.limits.velocity)
+
+
+# How many times the error that is carried a gap must be, and how many times what the error makes of its square the
+# square of a speed: the error of an impact's derivative, which goes with one over the speed, is then an eighth.
+SAFE, FAST = 2.0, 8.0
+
+
+class Cubic(NamedTuple):
+    """Gaps along a motion, c0 + c1 sigma + c2 sigma^2 + c3 sigma^3 with sigma = time / s in [0, 1], (c,) each."""
+
+    c0: Array
+    c1: Array
+    c2: Array
+    c3: Array
+
+    @classmethod
+    def between(cls, begin: tuple[Array, Array], end: tuple[Array, Array], s) -> Cubic:
+        """The cubics with these values and velocities at both ends of a motion of s seconds."""
+        (g0, v0), (g1, v1) = begin, end
+        return cls(g0, s * v0, 3 * (g1 - g0) - s * (2 * v0 + v1), 2 * (g0 - g1) + s * (v0 + v1))
+
+    def value(self, sigma):
+        return self.c0 + sigma * (self.c1 + sigma * (self.c2 + sigma * self.c3))
+
+    def extrema(self) -> tuple[Array, Array]:
+        """The places sigma of each cubic's extrema, the earlier first, cut to [0, 1]."""
+        # The form of the quadratic formula that neither cancels nor divides by zero.
+        discriminant = jnp.sqrt(jnp.maximum(self.c2**2 - 3 * self.c1 * self.c3, 0.0))
+        stable = -(self.c2 + jnp.where(self.c2 >= 0, discriminant, -discriminant))
+        tiny = jnp.finfo(self.c0.dtype).tiny
+        one = stable / jnp.where(jnp.abs(self.c3) > tiny, 3 * self.c3, jnp.inf)
+        other = self.c1 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf)
+        return jnp.clip(jnp.minimum(one, other), 0.0, 1.0), jnp.clip(jnp.maximum(one, other), 0.0, 1.0)
+
+
+class Margins(NamedTuple):
+    """The errors of a motion, carried along as tangents, and the decisions that lie within them; not differentiated.
+
+    There are two: what is truncated, which a flight of s seconds adds to, and what bounces would do that are left out.
+    An impact turns both as it turns any displacement: n the normal, v the speed of approach, jump what it does to the
+    velocity::
+
+        flight:    place + s velocity + defect,    velocity + defect
+        impact:    place + jump (n place) / v,     velocity + jump (n velocity) / v + defect
+
+    How forces change with the place is left out: between two impacts that is little. Decisions ask for the first alone.
+
+    Attributes:
+        error: (4, d) both of the place, in the coordinates of u [m], and both of the velocity [m/s].
+        doubtful: () whether a decision so far lies within these.
+    """
+
+    error: Array
+    doubtful: Array
+
+    @classmethod
+    def nothing(cls, u: Array) -> Margins:
+        """Before any motion, of the shape of u."""
+        return cls(jnp.zeros((4, u.size), u.dtype), jnp.array(False))
+
+    @property
+    def fast(self) -> Array:
+        """(d,) both errors of the velocity together [m/s]."""
+        return jnp.sum(jnp.abs(self.error[2:]), axis=0)
+
+    def after(self, s, off: Array, change: Array, way: Array, order: int) -> Margins:
+        """Add a piece of s seconds: its truncation at second order, its change of velocity and its way, (d,) each."""
+        share = jnp.abs(off) / jnp.where(way > 0, way, jnp.inf)
+        # Of an oscillation of w radians per second the share is x / 6, x = (w s)^2. The place is off by x / 6 or by
+        # x^2 / 120 of the way; the change of the velocity by that of the trapezoidal or of Simpson's rule, x / 12 or
+        # x^2 / 2880.
+        off, change = (off, share / 2 * change) if order == 2 else (0.3 * share * off, share**2 / 80 * change)
+        place, raised, velocity, left = self.error
+        moved = [place + s * velocity + off, raised + s * left, velocity + change, left]
+        return self._replace(error=jnp.stack(moved))
+
+    def roused(self, left: Array, flight) -> Margins:
+        """Take velocities (d,) of bounces that were left out, where they are larger than what is carried.
+
+        A bounce that would be back within a flight of so many seconds rises to a quarter of these times its velocity.
+        """
+        place, raised, velocity, before = self.error
+        larger = jnp.abs(left) > jnp.abs(before)
+        roused = [place, jnp.where(larger, flight / 4 * left, raised), velocity, jnp.where(larger, left, before)]
+        return self._replace(error=jnp.stack(roused))
+
+    def through(self, normal: Array, speed, jump: Array, defect: Array) -> Margins:
+        """Go through an impact of the contact with this normal (d,), met at a speed < 0 [m/s]; otherwise there is none.
+
+        It changes the velocity by `jump`, which bounces left out make wrong by `defect`, (d,) each [m/s].
+        """
+        share = jump / jnp.where(speed < 0, speed, -jnp.inf)
+        turned = self.error + jnp.outer(self.error @ normal, share)
+        return self._replace(error=turned + jnp.outer(jnp.arange(4) == 3, jnp.where(speed < 0, defect, 0.0)))
+
+    def held(self, these: Array, normals: Array, pushed: Array) -> Margins:
+        """Hold contacts (c,), 1 or 0: they leave no gap and no velocity along their normals (c, d).
+
+        One sweep of Jacobi's iteration, with the sums of rows in place of the diagonal, so that it never overshoots;
+        `pushed` is M^-1 times the normals.
+        """
+        sums = jnp.abs(normals @ pushed.T) @ these
+        share = (these / nonzero(sums))[:, None] * normals
+        return self._replace(error=self.error - (self.error @ share.T) @ pushed)
+
+    def judged(
+        self, normals: Array, cubic: Cubic, end, s, watched: Array, struck: Array, closed, fast: Array
+    ) -> Margins:
+        """Judge the decisions of a piece of s seconds, with the error at its end.
+
+        - A contact that is not struck comes closer than the error: it might have been struck.
+        - One is struck so slowly that it might have been missed, or that the error is much of its speed.
+        - One that is open, acts on a coordinate of the one that is struck, and closes so soon that it might have been
+          the first. Of bounces that are left out: if one of the two is `fast`.
+
+        Args:
+            cubic: the gaps along the piece; end: gaps (c,) and their velocities there [m, m/s].
+            watched: (c,) contacts that are looked at; struck: (c,) the one that is struck at the end, if any.
+            closed: () a gap below this is closed [m]; fast: (c,) contacts whose order matters.
+        """
+        rows, (gap, speed) = jnp.abs(normals), end
+        sizes, others = jnp.abs(self.error) @ rows.T, watched & ~struck
+        places, place, velocity = sizes[:2], sizes[0], sizes[2]
+
+        def touches(sigma):
+            bottom = (2 * cubic.c2 + 6 * sigma * cubic.c3 > 0) & (sigma > 0) & (sigma < 1)
+            # What begins closed rises first: a dip of its cubic is the cubic's own error.
+            return bottom & (cubic.c0 > closed) & (jnp.abs(cubic.value(sigma)) < SAFE * place)
+
+        grazes = others & jnp.any(jax.vmap(touches)(jnp.stack(cubic.extrema())), axis=0)
+        # Where the gap is pressed shut it will be struck in any case.
+        bend = jnp.maximum(2 * cubic.c2 + 6 * cubic.c3, 0.0) / jnp.where(s > 0, s, jnp.inf) ** 2
+        slow = struck & (speed**2 < FAST * (jnp.abs(speed) * velocity + bend * place))
+
+        # By so much the gap of each contact is uncertain when the one is struck, whose time is uncertain, too.
+        this = struck.astype(speed.dtype)
+        approach = speed @ this
+        late = places @ this / jnp.where(approach < 0, -approach, jnp.inf)
+        acts = rows @ (this @ rows > 0).astype(rows.dtype) > 0
+        follows = acts & others & (gap > closed) & (speed < 0)
+        first = follows[None] & (gap[None] < SAFE * (places - jnp.outer(late, speed)))
+        changed = first[0] | (first[1] & (fast | jnp.any(fast & struck)))
+        return self._replace(doubtful=self.doubtful | jnp.any(grazes | slow | changed))
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["error", "way", "coarse"], meta_fields=[])
+@dataclass(frozen=True)
+class Estimate:
+    """The estimated errors of q and u (n + d,), the way that each has come (n + d,), and whether an error was ever more
+    than the share `MOST` of its way ().
+
+    What each step loses is carried on by the derivative of the steps behind it, with p the order::
+
+        err' = (derivative of the step) err + defect,      defect = 2^p / (2^p - 1) (two half steps - one step)
+
+    So the estimate knows how much impacts, which may multiply an error by ten each, make of what was lost before. A
+    step that decides otherwise than its halves (an impact that one of them misses) has a defect as large as that.
+
+    Source: Richardson's extrapolation; E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I,
+    section II.4.
+    """
+
+    error: Array
+    way: Array
+    coarse: Array
+
+    @classmethod
+    def begin(cls, q: Array, u: Array) -> Estimate:
+        """At rest or not, nothing is lost yet."""
+        none = jnp.zeros(q.size + u.size, q.dtype)
+        return cls(none, none, jnp.array(False))
+
+    def after(self, q: Array, u: Array, x: Array, w: Array, error: Array) -> Estimate:
+        """A step from (q, u) to (x, w) later."""
+        way = self.way + jnp.abs(jnp.concatenate([x - q, w - u]))
+        # Of a coordinate that hardly moves beside the others rounding is not looked at.
+        least = jnp.finfo(q.dtype).eps ** 0.5 * jnp.max(way, initial=0.0)
+        coarse = self.coarse | jnp.any((jnp.abs(error) > MOST * way) & (way > least))
+        return Estimate(*lax.stop_gradient((error, way, coarse)))
+
+
+def estimated(run: Callable, order: int, t, h, q: Array, u: Array, error: Array) -> Array:
+    """(n + d,) the errors a step later.
+
+    Args:
+        run: (t, h, q, u) -> (q, u).
+        order: of its error.
+        error: (n + d,) those of q and u.
+    """
+    q, u, error = lax.stop_gradient((q, u, error))
+    errors = error[: q.size], error[q.size :]
+
+    # One step, and two half steps: the same program, three times.
+    def one(carry, at):
+        number, start, length = at
+        q0, u0 = jax.tree.map(lambda a, b: jnp.where(number == 2, b, a), (q, u), carry)
+        end, moved = jax.jvp(lambda q, u: run(start, length, q, u), (q0, u0), errors)
+        return end, (*end, *moved)
+
+    at = jnp.arange(3), jnp.stack([t, t, t + h / 2]), jnp.stack([h, h / 2, h / 2])
+    _, (x, w, dx, dw) = lax.scan(one, (q, u), at)
+    share = 2**order / (2**order - 1)
+    return jnp.concatenate([dx[0] + share * (x[2] - x[0]), dw[0] + share * (w[2] - w[0])])

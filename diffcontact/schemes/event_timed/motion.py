@@ -26,11 +26,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from diffcontact.numerics import mass as mass_matrix
+from diffcontact.numerics import linear
 from diffcontact.numerics.batching import computed_again, entangled, where_wanted
 from diffcontact.numerics.linear import nonzero
 from diffcontact.schemes.event_timed.contacts import Law, Place, bends, free_acceleration, length, unit
-from diffcontact.schemes.event_timed.flow.law import bounce
+from diffcontact.schemes.event_timed.flow import bounce
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP, react
 from diffcontact.system import rate
 
@@ -322,7 +322,7 @@ def flowed(system, place: Place, u, law: Law, contact, whole) -> tuple[Array, Ar
     """The velocity behind an impact that one contact takes alone as a flow over its impulse, its impulses (c, 1 + k),
     and its status; or with the compression alone."""
     rows = place.rows[contact]
-    moved, before = mass_matrix.solve(place.mass, rows.T), place.velocity(u)[contact]
+    moved, before = linear.solve_mass(place.mass, rows.T), place.velocity(u)[contact]
     mu, e, compliance = (x[contact] for x in (law.mu, law.e, law.compliance))
     found = bounce(rows @ moved, before, mu, e, system.impact_law, compliance)
     impulse = jnp.where(whole, found.impulse, found.compression)

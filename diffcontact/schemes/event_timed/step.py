@@ -11,13 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.ad_checkpoint import checkpoint_name
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.typing import ArrayLike
 
-from diffcontact.numerics.batching import computed_again, entangled, where_wanted
-from diffcontact.numerics.matmul_precision import full_precision_matmul
+from diffcontact.numerics.batching import computed_again, entangled, full_precision_matmul, where_wanted
 from diffcontact.numerics.one_kernel import in_one_kernel
-from diffcontact.particle_line import ParticleLine
-from diffcontact.schemes.event_timed.changes import Beginning
 from diffcontact.schemes.event_timed.contacts import (
     Law,
     Limits,
@@ -29,20 +27,18 @@ from diffcontact.schemes.event_timed.contacts import (
     unit,
     velocities,
 )
+from diffcontact.schemes.event_timed.events import Beginning, Percussion
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP
 from diffcontact.schemes.event_timed.moment import Due, Moment, pass_by
-from diffcontact.schemes.event_timed.monitor import Monitor
+from diffcontact.schemes.event_timed.monitor import Estimate, Monitor, estimated
 from diffcontact.schemes.event_timed.motion import TABLEAUS, Jump, Motion, Piece, Record, move
-from diffcontact.schemes.event_timed.percussion import Percussion
 from diffcontact.schemes.event_timed.search import Watched, first_event, meeting
-from diffcontact.schemes.event_timed.traced import traced
-from diffcontact.schemes.event_timed.travelling_error import Estimate, estimated
 from diffcontact.schemes.layers import Layers
 from diffcontact.schemes.line import LineState, Within, advance, begin
 from diffcontact.schemes.monitor import Truncation
 from diffcontact.schemes.scheme import Info, Scheme
 from diffcontact.status import Status, first
-from diffcontact.system import System, acceleration, law_status, rate
+from diffcontact.system import ParticleLine, System, acceleration, law_status, rate
 
 RECORD = "events of a step"
 # The kinds of events: a gap closes; a load vanishes; a slip comes to its end, or friction reaches its bound.
@@ -420,7 +416,7 @@ class EventTimed(Scheme):
     steps are taken, or by one blow (`schemes.monitor`); a force that is switched within a step and stays is not told,
     but late or early by up to half a step: that is what `breaks` are for. What truncation has made of the motion is
     carried along through its impacts, and TOO_COARSE is also told where an impact, or its being the first of two, lies
-    within that (`margins.Margins`): a graze, an impact so slow that it might be none; an impact that comes within
+    within that (`monitor.Margins`): a graze, an impact so slow that it might be none; an impact that comes within
     the error of a time that is asked may be on its other side there, and is not told. `simulate(substeps="auto")` keeps
     to an error of one's own. In single precision steps may be too short as well: where rounding takes more than 1/32 of
     a way, or of the fastest motion, the status is ILL_CONDITIONED.
@@ -487,7 +483,7 @@ class EventTimed(Scheme):
             where they are. `Status.TOO_MANY_EVENTS` tells of that, and where such an impact leaves out what is large
             (see above).
         order: of a `System`'s smooth motion, 2, 4 or 6; the program is the same.
-        errors: whether the run estimates its error on the way (`travelling_error`, `Trajectory.error`): four steps for
+        errors: whether the run estimates its error on the way (`monitor.Estimate`, `Trajectory.error`): four steps for
             one.
         tells: what of a step is listed, percussions or changes; `simulate` sets it.
 
@@ -603,3 +599,46 @@ class EventTimed(Scheme):
         pieces = equations.beginnings(params, *told[0]) if "changes" in self.tells else None
         friction = z[:, 1:] if system.slip is not None else None
         return TimedState(q, u, monitor, state.estimate), Info(z[:, 0], status, struck, friction, pieces)
+
+
+def traced(system: System, params: Any, t: Array, q: Array, u: Array) -> tuple[System, Any]:
+    """The system with functions that are programs, traced once each, and its params with what they close over.
+
+    So a step evaluates a user's function once while it is traced, however often the equations need it, and what the
+    functions close over (a wall that is given to the function around a simulation) is differentiated like params.
+
+    Args:
+        system, params: as given.
+        t, q, u: of which only the shapes count.
+    """
+    gap = jax.eval_shape(lambda: system.gap(t, q, params))
+    speed = (jnp.zeros(gap.shape, q.dtype),)
+    arguments: dict[str, tuple] = {"gap": (t, q), "force": (t, q, u), "mass": (q,), "slip": (t, q, u), "rate": (q, u)}
+    arguments["rows"] = (t, q)
+    arguments |= {"tangential_restitution": (), "tangential_compliance": (), "advance": (q, u, t), "dexpinv": (u, u)}
+    arguments["restitution"] = speed if system.speed_dependent else ()
+    arguments["friction"] = speed if system.friction_by_speed else ()
+    programs, constants = {}, {}
+    for name, args in arguments.items():
+        function = getattr(system, name)
+        if function is None:
+            continue
+        # Coefficients have params first, all else last.
+        first = name in ("restitution", "friction")
+        given = (params, *args) if first else (*args, params)
+        closed = jax.make_jaxpr(function)(*given)
+        constants[name] = closed.consts
+        programs[name] = _program(closed.jaxpr, name, first, bool(args))
+    return replace(system, normals=None, tangents=None, **programs), (params, constants)
+
+
+def _program(jaxpr, name, first: bool, more: bool):
+    def run(params, *args):
+        own, constants = params
+        leaves = jax.tree.leaves((own, *args) if first else (*args, own))
+        return jaxpr_as_fun(ClosedJaxpr(jaxpr, constants[name]))(*leaves)[0]
+
+    # A coefficient that depends on the speed is known by its two arguments.
+    if first:
+        return (lambda params, speed: run(params, speed)) if more else (lambda params: run(params))
+    return lambda *args: run(args[-1], *args[:-1])

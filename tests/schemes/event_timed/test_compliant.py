@@ -10,7 +10,7 @@ from springs import springs
 
 import diffcontact as dc
 from diffcontact import Status
-from diffcontact.schemes.event_timed.flow.compliant import slip_left
+from diffcontact.schemes.event_timed.compliant import slip_left
 
 SPHERE = np.sqrt(2.5)  # r / rho of a solid sphere: W_TT / W_NN = 7/2
 

@@ -6,7 +6,7 @@ import pytest
 import zoo
 
 import diffcontact as dc
-from diffcontact.schemes.event_timed.margins import Cubic, Margins
+from diffcontact.schemes.event_timed.monitor import Cubic, Margins
 from diffcontact.status import Status
 
 # Two coordinates, a contact of each and one between them; errors of 1e-4 m and of 1e-3 m/s.

@@ -1,16 +1,230 @@
-"""Model polygons, polyhedra and boxes: bodies that touch with their vertices."""
+"""Describe rigid bodies by shapes: their contact with planes and balls, and their homogeneous inertia.
+
+A shape is given in the body's own frame, whose origin is the body's centre of mass.
+
+A plane touches a shape at its spots. A spot is an ellipsoid about a point v of the body with semi-axes a along the
+body's axes, most often of one extent: a = 0 for a vertex, v = 0 for an ellipse. With the unit normal n of the plane in
+the body's frame and A = diag(a), the material point that the plane touches first, and how far the centre of mass is
+from the plane when it does::
+
+    arm = v - A^2 n / |A n|,        -n . arm = |A n| - n . v
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
-from diffcontact.shapes.shape import Nearest, Shape, Spots, away, known, lengths, numbers
+from diffcontact.numerics.linear import nonzero, safe_sqrt
+
+__all__ = ["Ball", "Box", "Ellipse", "Ellipsoid", "Outline", "Polygon", "Polyhedron", "Shape", "outline"]
+
+
+class Spots(NamedTuple):
+    """Hold points v (k, m) and semi-axes (k, m), or None for zero, of spots [m]."""
+
+    points: Any
+    axes: Any
+
+
+class Nearest(NamedTuple):
+    """Hold the point of a body's surface that is nearest to a given one.
+
+    Attributes:
+        distance: () to it, negative inside [m].
+        foot: (m,) that point [m].
+        outwards: (m,) unit vector from the body's surface there.
+    """
+
+    distance: Array
+    foot: Array
+    outwards: Array
+
+
+def away(apart: Array, foot: Array, inside) -> Nearest:
+    """Return the `Nearest` to a point that is `apart` (m,) from the foot."""
+    size = safe_sqrt(jnp.sum(apart**2))
+    sign = jnp.where(inside, -1.0, 1.0).astype(apart.dtype)
+    return Nearest(sign * size, foot, sign * apart / nonzero(size))
+
+
+class Shape:
+    """The base of all shapes.
+
+    Lengths are numbers, or traced values where a body's size is to be differentiated or fitted; see `systems.bodies`.
+    """
+
+    dimensions: ClassVar[tuple[int, ...]]
+    meets_balls: ClassVar[bool] = False
+
+    def spots(self, dimension: int) -> Spots:
+        """Return the spots with which it touches planes, in a space of this dimension."""
+        raise NotImplementedError
+
+    def inertia(self, dimension: int) -> Any:
+        """Return the inertia of the homogeneous body of mass 1 about its centre of mass [m^2].
+
+        In a plane (). In space () where all directions are alike, (3,) principal moments, or (3, 3).
+
+        Raises:
+            ValueError: its centre of mass is not the origin, or it has none.
+        """
+        raise NotImplementedError
+
+    def sound(self) -> Any:
+        """Tell whether its lengths make sense, (); numbers were checked when it was made."""
+        return True
+
+    def sound_beside_balls(self) -> Any:
+        """Tell whether a ball meets no other point than `nearest`, ()."""
+        return True
+
+    def nearest(self, point: Array) -> Nearest:
+        """Return the point of its surface nearest to a point (m,), where it `meets_balls`."""
+        raise NotImplementedError
+
+    def fits(self, dimension: int) -> bool:
+        """Tell whether it is a shape of a space of this dimension."""
+        return dimension in self.dimensions
+
+
+def lengths(name: str, value: Any, ndim: int, positive: bool = False) -> Any:
+    """Return lengths as comparable nested tuples, or as an array of traced values.
+
+    Raises:
+        ValueError: for other than finite numbers of `ndim` axes, or for nonpositive ones if `positive`.
+    """
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
+        array = jnp.asarray(value)
+    else:
+        try:
+            array = np.asarray(value, float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name}: expected lengths, got {value!r}") from error
+        if not np.all(np.isfinite(array)):
+            raise ValueError(f"{name}: expected finite lengths, got {array.tolist()}")
+        if positive and not np.all(array > 0):
+            raise ValueError(f"{name}: expected positive lengths, got {array.tolist()}")
+    if array.ndim != ndim:
+        what = {0: "a number", 1: "a list of lengths", 2: "a list of points"}[ndim]
+        raise ValueError(f"{name}: expected {what}, got shape {array.shape}")
+    return array if isinstance(array, Array) else _tuples(array)
+
+
+def _tuples(array: np.ndarray) -> Any:
+    return tuple(map(_tuples, array)) if array.ndim else float(array)
+
+
+def known(value: Any) -> bool:
+    """Tell whether lengths are numbers, and not traced."""
+    return not isinstance(value, Array)
+
+
+def numbers(value: Any) -> Any:
+    """Return lengths as an array, of numpy where known, so that nothing is compiled."""
+    return np.asarray(value) if known(value) else value
+
+
+@dataclass(frozen=True, init=False)
+class Ball(Shape):
+    """A disc in a plane, a sphere in space.
+
+    Args:
+        radius: [m].
+
+    Raises:
+        ValueError: the radius is not a positive number.
+
+    Example:
+        >>> Ball(0.1).inertia(3)  # of mass 1: 2/5 r^2
+        0.004000000000000001
+    """
+
+    dimensions: ClassVar[tuple[int, ...]] = (2, 3)
+    meets_balls: ClassVar[bool] = True
+
+    radius: Any
+
+    def __init__(self, radius: Any):
+        object.__setattr__(self, "radius", lengths("Ball(radius)", radius, 0, positive=True))
+
+    def spots(self, dimension: int) -> Spots:
+        return Spots(np.zeros((1, dimension)), np.ones((1, dimension)) * self.radius)
+
+    def inertia(self, dimension: int) -> Any:
+        return {2: 1 / 2, 3: 2 / 5}[dimension] * self.radius**2
+
+    def sound(self) -> Any:
+        return numbers(self.radius) > 0
+
+
+@dataclass(frozen=True, init=False)
+class _Ellipsoidal(Shape):
+    semi_axes: Any
+
+    def __init__(self, *semi_axes: Any):
+        name, dimension = type(self).__name__, self.dimensions[0]
+        given = semi_axes[0] if len(semi_axes) == 1 else semi_axes
+        kept = lengths(f"{name}(*semi_axes)", given, 1, positive=True)
+        if len(kept) != dimension:
+            raise ValueError(f"{name}(*semi_axes): expected {dimension} lengths, got {len(kept)}")
+        object.__setattr__(self, "semi_axes", kept)
+
+    def spots(self, dimension: int) -> Spots:
+        return Spots(np.zeros((1, dimension)), numbers(self.semi_axes)[None])
+
+    def sound(self) -> Any:
+        return (numbers(self.semi_axes) > 0).all()
+
+
+class Ellipse(_Ellipsoidal):
+    """An ellipse in a plane.
+
+    Args:
+        semi_axes: half the extent along the body's x and y [m], as two arguments or as one sequence.
+
+    Raises:
+        ValueError: they are not two positive numbers.
+
+    Example:
+        >>> Ellipse(0.035, 0.025)
+        Ellipse(semi_axes=(0.035, 0.025))
+    """
+
+    dimensions: ClassVar[tuple[int, ...]] = (2,)
+
+    def inertia(self, dimension: int) -> Any:
+        del dimension
+        return (numbers(self.semi_axes) ** 2).sum() / 4
+
+
+class Ellipsoid(_Ellipsoidal):
+    """An ellipsoid in space.
+
+    Args:
+        semi_axes: half the extent along the body's x, y and z [m], as three arguments or as one sequence.
+
+    Raises:
+        ValueError: they are not three positive numbers.
+
+    Example:
+        >>> print(Ellipsoid(0.3, 0.2, 0.1).inertia(3))  # of mass 1: (b^2 + c^2) / 5 and so on
+        [0.01  0.02  0.026]
+    """
+
+    dimensions: ClassVar[tuple[int, ...]] = (3,)
+
+    def inertia(self, dimension: int) -> Any:
+        del dimension
+        squares = numbers(self.semi_axes) ** 2
+        return (squares.sum() - squares) / 5
 
 
 class _Polytope(Shape):
@@ -297,3 +511,56 @@ def _require_centred(name, centroid, vertices):
             f"{name}: the homogeneous body's centre of mass is at {centroid.tolist()}, expected at the origin; "
             "take .centred(), or params['inertia'] for a body that is not homogeneous"
         )
+
+
+class Outline(NamedTuple):
+    """The lines of a shape.
+
+    Attributes:
+        vertices: (v, m) points of the body [m].
+        edges: (e, 2) numbers of the points that lines join.
+    """
+
+    vertices: np.ndarray
+    edges: np.ndarray
+
+
+def outline(shape: Shape, dimension: int = 2, points: int = 64) -> Outline:
+    """Compute the lines to draw a shape with, in the body's frame.
+
+    `systems.poses.placed` puts them where the body is.
+
+    Polygons and polyhedra by their edges, ellipses by a line of `points` pieces, ellipsoids by three such lines in the
+    planes of their axes.
+
+    Args:
+        shape: whose lengths are numbers.
+        dimension: of the space, where the shape leaves it open: that of a `Ball`.
+        points: pieces of each curved line.
+
+    Example:
+        >>> from diffcontact import shapes
+        >>> lines = outline(shapes.Box(0.4, 0.2))
+        >>> lines.vertices[lines.edges[0]].tolist()
+        [[-0.2, -0.1], [-0.2, 0.1]]
+    """
+    if isinstance(shape, Polygon):
+        vertices = np.asarray(shape.vertices)
+        return Outline(vertices, _loop(len(vertices)))
+    if isinstance(shape, Box | Polyhedron):
+        rims = [np.stack([face, np.roll(face, -1)], axis=1) for face in shape.faces]
+        return Outline(np.asarray(shape.vertices), np.unique(np.sort(np.concatenate(rims), axis=1), axis=0))
+    axes = np.asarray(shape.spots(dimension if isinstance(shape, Ball) else shape.dimensions[0]).axes)[0]
+    angle = 2 * np.pi * np.arange(points) / points
+    rings = []
+    for i, j in ((0, 1), (1, 2), (2, 0))[: 1 if axes.size == 2 else 3]:
+        ring = np.zeros((points, axes.size))
+        ring[:, i], ring[:, j] = axes[i] * np.cos(angle), axes[j] * np.sin(angle)
+        rings.append(ring)
+    loops = [_loop(points) + points * k for k in range(len(rings))]
+    return Outline(np.concatenate(rings), np.concatenate(loops))
+
+
+def _loop(count: int) -> np.ndarray:
+    each = np.arange(count)
+    return np.stack([each, (each + 1) % count], axis=1)

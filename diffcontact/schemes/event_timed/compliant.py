@@ -29,7 +29,6 @@ from jax import Array, lax
 
 from diffcontact.numerics.linear import nonzero
 from diffcontact.qp.friction.law import length
-from diffcontact.schemes.event_timed.flow.routh import unit
 
 # Slips and sticks in turn, of each this many at most: two of a solid sphere, some ten where eta^2 is 0.01 rho.
 ROUNDS = 12
@@ -117,7 +116,7 @@ class _Springs(NamedTuple):
         return _Node(phi, *self.stuck(at, phi), sign)
 
 
-def impulses(W: Array, w: Array, friction: Array, e: Array, compliance: Array) -> tuple[Array, Array]:
+def compliant_impulses(W: Array, w: Array, friction: Array, e: Array, compliance: Array) -> tuple[Array, Array]:
     """(1 + k,) the impulse (P, B) of the whole impact, and whether the law holds for this contact.
 
     It does where no friction acts on the normal direction, and the slip keeps its line: W_NT = 0, W_TT v_T || v_T.
@@ -127,7 +126,8 @@ def impulses(W: Array, w: Array, friction: Array, e: Array, compliance: Array) -
         w: (1 + k,) its velocity (v_N, v_T) before, v_N < 0 [m/s].
         friction, e, compliance: () mu, e and eta^2.
     """
-    slip, way = length(w[1:]), unit(w[1:])
+    slip = length(w[1:])
+    way = w[1:] / nonzero(slip)
     pushed = W[1:, 1:] @ way
     # Without a slip any direction will do.
     along = jnp.where(slip > 0, way @ pushed, jnp.trace(W[1:, 1:]) / way.size)
