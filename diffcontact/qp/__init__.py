@@ -4,8 +4,7 @@ from diffcontact.qp.box import BoxSolution, box
 from diffcontact.qp.friction.coulomb import coulomb
 from diffcontact.qp.many.coulomb_many import coulomb_many
 from diffcontact.qp.many.project_many import project_many
-from diffcontact.qp.projection import WORKING_SET, hold, project
-from diffcontact.qp.reaction import CoulombProjection, Projection, Reaction
+from diffcontact.qp.projection import WORKING_SET, CoulombProjection, Projection, Reaction, hold, project
 from diffcontact.qp.rows import BodyRows
 
 __all__ = [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
@@ -14,7 +16,6 @@ from diffcontact.numerics import linear
 from diffcontact.numerics.batching import full_precision_matmul, where_wanted
 from diffcontact.qp.held_rows import HeldRows, at_slots, independent, settle
 from diffcontact.qp.kernel import find_working_set
-from diffcontact.qp.reaction import Reaction
 from diffcontact.qp.rows import (
     BodyRows,
     check_bodies,
@@ -196,3 +197,42 @@ def _checked(mass, G, b, v):
     by_row, by_column = "one entry per row of G", "one entry per column of G"
     require_shapes(b=(b, (count,), by_row), v=(v, (dimension,), by_column))
     return mass, G, b, v
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Reaction:
+    """Hold a velocity after contact, and the impulses that led to it.
+
+        M (u - v) = N^T normal + S^T tangential
+
+    Without friction N is the matrix G of a projection, and nothing is tangential.
+
+    Args:
+        u: (d,) the velocity [m/s].
+        normal: (c,) impulses along the rows [N s]; >= 0 but from `hold`.
+        closed: (c,) bool, contacts that are closed; of a projection its working set, independent rows that are held.
+        status: () int, a `diffcontact.status.Status`; 0 is fine.
+        tangential: (c, k) B, |B| <= mu P [N s]; None without friction.
+        slip: (c,) bool, contacts that slip; None where it is not known.
+    """
+
+    u: jax.Array
+    normal: jax.Array
+    closed: jax.Array
+    status: jax.Array
+    tangential: Any = None
+    slip: Any = None
+
+    @property
+    def multipliers(self) -> jax.Array:
+        """Return `normal` (c,) under its name in a projection, M (u - v) = G^T multipliers."""
+        return self.normal
+
+    @property
+    def active(self) -> jax.Array:
+        """Return `closed` (c,) bool under its name in a projection, the working set."""
+        return self.closed
+
+
+Projection = CoulombProjection = Reaction

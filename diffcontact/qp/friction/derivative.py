@@ -20,8 +20,7 @@ from jax import Array, lax
 
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import custom_jvp_all_orders, where_wanted
-from diffcontact.qp.friction.contacts import whitened
-from diffcontact.qp.friction.law import Modes, assemble, length
+from diffcontact.qp.friction.law import Modes, assemble, length, whitened
 from diffcontact.qp.rows import independent_slots, inverse_length, members
 
 

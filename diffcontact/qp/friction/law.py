@@ -1,13 +1,171 @@
-"""Verify Coulomb's law by its natural map, smooth it for Newton's method, and name the modes."""
+"""Write Coulomb's law in one unit, verify it by its natural map, smooth it for Newton's method, and name the modes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
 
 from diffcontact.numerics import linear
+from diffcontact.qp.rows import inverse_length
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Contacts:
+    """Hold c contacts of k tangential directions; reactions and velocities are (c, 1 + k), normal first.
+
+    Between reactions and velocities is the relation w = W r + q.
+
+    The rows of a contact are whitened by the mass, scaled so that its normal row has length one, and its tangential
+    rows are turned into the eigenbasis of what the normal row leaves of them. Coulomb's law is the same before and
+    after, and in any unit: in the unit of velocities and reactions their squares are numbers of a float, however light
+    the bodies.
+
+    A contact that slips in a known direction d is one without friction that pushes obliquely, along N - mu d^T S.
+
+    Args:
+        root: L with M = L L^T.
+        rows: (c, 1 + k, d) L^-1 H, scaled and turned. Zero where switched off.
+        pushes: (c, 1 + k, d) what the reactions push along: the rows, but of contacts whose slip is known.
+        scale: (c,) factor of the rows and velocities of a contact.
+        springs: (c, 1 + k) compliance of the springs on which dependent rows share their load: equal ones, as the rows
+            are given; with known slips those of the rows, as in the motion.
+        compliance: (c, 1 + k) of the springs that carry the contacts; zero of rigid ones.
+        turn: (c, k, k) rotation of its tangential directions.
+        W: (c, 1 + k, c, 1 + k) Delassus matrix, of rows and pushes.
+        measure: () the unit of velocities and reactions, a power of two.
+        q: (c, 1 + k) velocities without reactions; a contact that is switched off moves away as fast as any.
+        friction: (c,) mu.
+        unit: () the largest of |q|, from 1/2 to 1 where one is not zero.
+        noise: () the rounding of q.
+    """
+
+    root: jax.Array
+    rows: jax.Array
+    pushes: jax.Array
+    scale: jax.Array
+    springs: jax.Array
+    compliance: jax.Array
+    turn: jax.Array
+    W: jax.Array
+    measure: jax.Array
+    q: jax.Array
+    friction: jax.Array
+    unit: jax.Array
+    noise: jax.Array
+
+    @classmethod
+    def of(cls, mass, H, h, friction, v, on, along=None) -> Contacts:
+        """Prepare rows H (c, 1 + k, d) and offsets h (c, 1 + k), both zero unless `on` (c,).
+
+        Args:
+            along: None, or (c, k) directions of length one of known slips, zero of contacts whose slip is not known.
+        """
+        shape = H.shape
+        if along is not None:
+            known = jnp.any(along != 0, axis=1)
+            oblique = H[:, 0] - friction[:, None] * jnp.einsum("ck,ckd->cd", along, H[:, 1:])
+            only_normal = (jnp.arange(shape[1]) == 0)[None] | ~known[:, None]
+            H, h = jnp.where(only_normal[:, :, None], H, 0), jnp.where(only_normal, h, 0)
+            friction = jnp.where(known, 0, friction)
+        root, rows, scale = whitened(mass, H)
+        q = scale[:, None] * (jnp.einsum("cid,d->ci", H, v) + h)
+        size = scale[:, None] * (jnp.einsum("cid,d->ci", jnp.abs(H), jnp.abs(v)) + jnp.abs(h))
+        turn = _eigenbasis(rows)
+        rows = jnp.concatenate([rows[:, :1], jnp.einsum("cij,cjd->cid", turn, rows[:, 1:])], axis=1)
+        pushes, springs = rows, jnp.broadcast_to(scale[:, None] ** 2, shape[:2])
+        if along is not None:
+            springs = jnp.sum(rows * rows, axis=2)
+            oblique = scale[:, None] * linear.whiten(root, oblique.T).T
+            pushes = rows.at[:, 0].set(jnp.where(known[:, None], oblique, rows[:, 0]))
+        q = jnp.concatenate([q[:, :1], jnp.einsum("cij,cj->ci", turn, q[:, 1:])], axis=1)
+        q = jnp.where(on[:, None], q, 0)
+        measure = _power_of_two(jnp.max(jnp.abs(q)))
+        q, size = q / measure, size / measure
+        unit = jnp.max(jnp.abs(q))
+        away = jnp.where((jnp.arange(shape[1]) == 0) & (unit > 0), unit, 0)
+        return cls(
+            root=root,
+            rows=rows,
+            pushes=pushes,
+            scale=scale,
+            springs=springs,
+            compliance=jnp.zeros_like(q),
+            turn=turn,
+            W=jnp.einsum("cid,ejd->ciej", rows, pushes),
+            measure=measure,
+            q=jnp.where(on[:, None], q, away[None, :]),
+            friction=friction,
+            unit=unit,
+            noise=4 * jnp.finfo(q.dtype).eps * jnp.max(size),
+        )
+
+    def blocks(self):
+        """Return each contact's own part of W (c, 1 + k, 1 + k)."""
+        each = jnp.arange(self.q.shape[0])
+        return self.W[each, :, each, :]
+
+    def on_springs(self) -> Contacts:
+        """Return the contacts on springs that give way by a root of the rounding of W, so that no rows depend."""
+        compliance = jnp.finfo(self.q.dtype).eps ** 0.5 * self.springs
+        W = self.W + jnp.diag(compliance.reshape(-1)).reshape(self.W.shape)
+        return replace(self, W=W, compliance=compliance)
+
+    def velocities(self, reactions):
+        return self.response(reactions) + self.compliance * reactions + self.q
+
+    def response(self, reactions):
+        return self.along(self.step(reactions))
+
+    def along(self, way):
+        """Return the change (c, 1 + k) of the velocities by a way (d,) of L^T u."""
+        return jnp.einsum("cid,d->ci", self.rows, way)
+
+    def step(self, reactions):
+        """Return the way L^-1 H^T r (d,) that reactions lead, in their unit."""
+        return jnp.einsum("cid,ci->d", self.pushes, reactions)
+
+    def strides(self):
+        """Compare velocities with reactions (c, 1 + k): 1/W_NN, and 1 over the mean of W_TT."""
+        diagonal = jnp.diagonal(self.blocks(), axis1=1, axis2=2)
+        tangential = jnp.broadcast_to(jnp.mean(diagonal[:, 1:], axis=1, keepdims=True), diagonal[:, 1:].shape)
+        both = jnp.concatenate([diagonal[:, :1], tangential], axis=1)
+        # Reactions along a row that is zero, or far shorter than the normal one, are compared as if it were not.
+        return 1 / jnp.where(both > 1e-6, both, 1)
+
+    def original(self, reactions):
+        """Return reactions (c, 1 + k) in the directions and the unit of the given rows."""
+        tangential = jnp.einsum("cij,ci->cj", self.turn, reactions[:, 1:])
+        return self.measure * self.scale[:, None] * jnp.concatenate([reactions[:, :1], tangential], axis=1)
+
+
+def whitened(mass, H):
+    """Return the root of the mass, whitened rows (c, 1 + k, d), and their scale (c,)."""
+    root = linear.root_of_mass(mass)
+    rows = linear.whiten(root, H.reshape(-1, H.shape[2]).T).T.reshape(H.shape)
+    scale = inverse_length(jnp.sum(rows[:, 0] * rows[:, 0], axis=1))
+    return root, rows * scale[:, None, None], scale
+
+
+def _power_of_two(x):
+    """Return the least power above x >= 0 whose inverse is a number, too; 1 for 0."""
+    least = int(jnp.finfo(x.dtype).minexp) + 2
+    return jnp.where(x > 0, jnp.ldexp(jnp.ones_like(x), jnp.clip(jnp.frexp(x)[1], least, -least)), 1)
+
+
+def _eigenbasis(rows):
+    """Return rotations (c, k, k) to orthogonal tangential rows once the normal row is eliminated."""
+    count, k = rows.shape[0], rows.shape[1] - 1
+    if k == 1:
+        return jnp.ones((count, 1, 1), rows.dtype)
+    normal = rows[:, :1]
+    tangential = rows[:, 1:] - jnp.einsum("cid,cjd->cij", rows[:, 1:], normal) * normal
+    S = jnp.einsum("cid,cjd->cij", tangential, tangential)
+    angle = jnp.arctan2(2 * S[:, 0, 1], S[:, 0, 0] - S[:, 1, 1]) / 2
+    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    return jnp.stack([jnp.stack([cos, sin], axis=1), jnp.stack([-sin, cos], axis=1)], axis=1)
 
 
 def length(x):

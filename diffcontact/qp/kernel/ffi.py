@@ -131,11 +131,13 @@ def argument(frame, number):
 
 @compiled
 def arguments(frame):
+    """Return the number of buffers that are read."""
     return frame[7]
 
 
 @compiled
 def results(frame):
+    """Return the number of buffers that are written."""
     return frame[12]
 
 

@@ -25,7 +25,7 @@ def factor_size(filled):
 
 
 def needed_beside_stack(count, dimension, entries):
-    """Return the bytes of a `workspace.Workspace` asked of XLA; a result has at least one."""
+    """Return the bytes of a `rows.Workspace` asked of XLA; a result has at least one."""
     most = candidate_count(count, min(count, dimension))
     filled, rows = in_blocks(most), 2 * count * entries + 13 * count + 1
     whole = 8 * (rows + 4 * dimension + 2 * most + 2 * filled + factor_size(filled))

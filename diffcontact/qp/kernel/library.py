@@ -163,6 +163,7 @@ _one_at_a_time = threading.Lock()
 
 
 def handler_for(dtype) -> str:
+    """Name the handler of a precision."""
     return f"projections_{np.dtype(dtype).name}"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import namedtuple
 
 from diffcontact.qp.kernel import ffi
-from diffcontact.qp.kernel.active_set import add_up, products
-from diffcontact.qp.kernel.factor import append, apply
+from diffcontact.qp.kernel.active_set import add_up, append, apply, products
 from diffcontact.qp.kernel.ffi import EPS32, EPS64, compiled, past
 from diffcontact.qp.kernel.layout import SOLVE_RESULTS, STACK, WORKING_SET_RESULTS
 from diffcontact.qp.kernel.rows import (
+    carve,
     clear,
     factor_mass,
     gather,
@@ -25,7 +25,6 @@ from diffcontact.qp.kernel.rows import (
     whiten_rows,
 )
 from diffcontact.qp.kernel.working_set import ILL_CONDITIONED, OK, find
-from diffcontact.qp.kernel.workspace import carve
 from diffcontact.qp.working_set import candidate_count
 
 # The first gives the solution, the second is a step of iterative refinement.
@@ -52,6 +51,7 @@ def projections_float64(address):
 
 @compiled
 def projections_float32(address):
+    """Handle singles, as `projections_float64` does doubles."""
     return ffi.serve(address, _solve, ffi.singles, EPS32)
 
 

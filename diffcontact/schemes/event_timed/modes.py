@@ -19,7 +19,7 @@ from jax import Array, lax
 from diffcontact import qp
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.qp.friction.search import on_springs
+from diffcontact.qp.friction.coulomb import on_springs
 from diffcontact.schemes.event_timed.contacts import length, unit
 
 OPEN, STICK, SLIP = range(3)

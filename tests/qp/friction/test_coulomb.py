@@ -9,7 +9,7 @@ from qp_problems import assert_differences, assert_transposed, derivatives, run,
 
 from diffcontact import qp
 from diffcontact.qp.friction import interior, passes, path
-from diffcontact.qp.friction.contacts import Contacts
+from diffcontact.qp.friction.law import Contacts
 from diffcontact.status import Status
 
 NAMES = ("mass", "normals", "tangents", "b", "s", "friction", "v")

@@ -9,7 +9,7 @@ from heaps import exactly, heap
 from qp_problems import run
 
 from diffcontact import qp
-from diffcontact.qp.many import anderson, coulomb_many
+from diffcontact.qp.many import coulomb_many
 from diffcontact.status import Status
 
 COUNT, LIMIT = 12, 400
@@ -61,7 +61,7 @@ def table():
     program = _program(tolerance=1e-11)
     with pytest.MonkeyPatch.context() as patch:
         # All lanes wait for the last one: those without a solution would use all iterations that there are.
-        patch.setattr(anderson, "ITERATIONS", LIMIT)
+        patch.setattr(coulomb_many, "ITERATIONS", LIMIT)
         patch.setattr(coulomb_many, "ITERATIONS", LIMIT)
         return heaps, rows, program, run(program, rows)
 

@@ -8,7 +8,7 @@ from friction_problems import residual
 from heaps import exactly, heap
 
 from diffcontact import qp
-from diffcontact.qp.many import conjugate_gradients, coulomb_many, project_many
+from diffcontact.qp.many import coulomb_many, project_many
 from diffcontact.qp.rows import dense
 from diffcontact.status import Status
 
@@ -54,7 +54,7 @@ def test_a_wedge_takes_few_iterations(dtype, tilt, monkeypatch):
     entries = [[-np.cos(tilt), -np.sin(tilt)], [np.cos(tilt), -np.sin(tilt)], [1, 0], [-1, 0], [0, 1], [0, 1]]
     G = qp.BodyRows(bodies, jnp.asarray(entries, dtype)[:, None], 3)
     v = jnp.asarray([0.0, -1.0, 0.0, 0.0, 0.0, 0.0], dtype)
-    monkeypatch.setattr(conjugate_gradients, "ITERATIONS", 40)
+    monkeypatch.setattr(project_many, "ITERATIONS", 40)
     wedge = qp.project_many(jnp.ones(6, dtype), G, jnp.zeros(6, dtype), v)
     assert wedge.status == Status.OK
     # All stand still: 2 l sin(tilt) = 1, and l against the walls; to the residual over the eigenvalue.

@@ -10,7 +10,7 @@ from heaps import chain, spread
 from qp_problems import assert_differences, assert_transposed, derivatives, optimality, run, with_neighbours
 
 from diffcontact import qp
-from diffcontact.qp.many import conjugate_gradients, project_many
+from diffcontact.qp.many import project_many
 from diffcontact.status import Status
 
 COUNT, ROWS = 20, 40
@@ -129,7 +129,7 @@ def test_single_precision_does_the_work_of_many_rows_in_double(table, monkeypatc
         monkeypatch.setattr(project_many, "SINGLE_PRECISION_ABOVE", 0)
         # Each size is a search of its own to compile.
         monkeypatch.setattr(project_many, "SIXTEENTHS", project_many.SIXTEENTHS[-1:])
-    monkeypatch.setattr(conjugate_gradients, "ITERATIONS", 4)
+    monkeypatch.setattr(project_many, "ITERATIONS", 4)
     rows, exact = table
     # One normal stands for two that are opposite, and the bodies of a row may trade places.
     program = jax.jit(lambda problem, bodies: qp.project_many(*_given(problem, bodies), tolerance=1e-10))
