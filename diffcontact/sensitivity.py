@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from diffcontact.arguments import placed, real_arrays, require_near, require_tolerance
 from diffcontact.certify.certificate import certifies, certify
-from diffcontact.certify.sides import moved_ends
+from diffcontact.certify.differences import agreement, gather, moved_ends, names, put
 from diffcontact.certify.singularity import Singularity
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.numerics.differentiation_targets import gather, names, put
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import HALVINGS, Trajectory, astride, change, halved, judged, simulate
 from diffcontact.status import Status, first
@@ -175,9 +174,6 @@ def sensitivity(
 
 # The relative change of velocities within which a certificate sees a tie, in units of the precision's root.
 _TIE = 100
-# Differences of a smooth map agree far better, in single precision to the cube root of its eps. At a tie they are off
-# by half of a jump.
-_AGREES = 1e-3
 
 
 def _unless_at_a_tie(found: Sensitivity, system, params, run: Trajectory, wrt, scheme, substeps: int) -> Sensitivity:
@@ -185,15 +181,14 @@ def _unless_at_a_tie(found: Sensitivity, system, params, run: Trajectory, wrt, s
     if int(run.status) != Status.OK or not wrt:
         return found
     eps = float(jnp.finfo(run.q.dtype).eps)
-    close, agreement = _TIE * eps**0.5, max(_AGREES, 2 * eps ** (1 / 3))
     at = params, run.q[0], run.u[0]
-    seen = certify(system, *at, run.t, scheme=scheme, substeps=substeps, change=close)
+    seen = certify(system, *at, run.t, scheme=scheme, substeps=substeps, change=_TIE * eps**0.5)
     met = {finding.singularity for finding in seen.findings}
     if not any(singularity.one_sided for singularity in met):
         wrt = _of_restitution(system, *at, wrt) if Singularity.STAYED in met else []
     if not wrt:
         return found
-    if _largest_error(found, system, *at, wrt, scheme, substeps) <= agreement:
+    if _largest_error(found, system, *at, wrt, scheme, substeps) <= agreement(eps):
         return found
     status = placed(Status.NO_DERIVATIVE, run.status.dtype)
     return replace(found, trajectory=replace(run, status=status))

@@ -13,12 +13,10 @@ import numpy as np
 from jax.core import Tracer
 
 from diffcontact.arguments import count, placed
+from diffcontact.certify.checks import grips, kinks, meetings, passes, slides, slow_strikes, stayed, unloaded
 from diffcontact.certify.course import course
-from diffcontact.certify.grips import grips, slides
-from diffcontact.certify.sides import differing
+from diffcontact.certify.differences import differing
 from diffcontact.certify.singularity import WORST, Finding, Singularity
-from diffcontact.certify.strikes import kinks, meetings, slow_strikes
-from diffcontact.certify.touches import passes, stayed, unloaded
 from diffcontact.numerics.batching import full_precision_matmul
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.schemes.scheme import Scheme

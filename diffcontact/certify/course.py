@@ -12,12 +12,13 @@ import numpy as np
 from jax import lax
 
 from diffcontact.numerics.compilation import jit_fast_compile
+from diffcontact.numerics.least_squares import nonnegative
 from diffcontact.numerics.linear import solve_mass
 from diffcontact.schemes.event_timed.contacts import Law, Place, bends, free_acceleration
-from diffcontact.simulate import Trajectory
 from diffcontact.system import System, gap_motion
 from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.surfaces import Balls
+from diffcontact.trajectory import Trajectory
 
 # So many states are computed at once.
 AT_ONCE = 64
@@ -290,18 +291,6 @@ def _held(rows, pushed, speeds, free, mu, closed, still: float):
     matters = shared and rank < _rank(reactions[counts])
     reached = free + rows @ moved
     return load, reached[:, 0], slip, reached[:, 1:], shared, matters
-
-
-def nonnegative(matrix, offset) -> np.ndarray:
-    """argmin_x 1/2 x^T A x + b^T x over x >= 0, for A (k, k) that may be singular."""
-    if not offset.size:
-        return offset
-    from scipy.optimize import nnls  # takes a quarter of a second to import
-
-    # Beyond the rounding of A.
-    ridge = max(1e-13, 8 * float(np.finfo(matrix.dtype).eps)) * np.trace(matrix) * np.eye(len(matrix))
-    upper = np.linalg.cholesky(matrix + ridge).T
-    return nnls(upper, -np.linalg.solve(upper.T, offset))[0]
 
 
 def _rank(rows) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diffcontact.certify.course import nonnegative
+from diffcontact.numerics.least_squares import nonnegative
 
 # More impacts than that between contacts that are all but closed do not come to an end.
 _MOST = 200

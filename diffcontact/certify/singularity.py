@@ -89,6 +89,9 @@ _MESSAGES = {
 }
 WORST = list(_MESSAGES)
 
+# A singularity, its time [s] and its contact.
+Found = tuple[Singularity, float, int]
+
 
 @dataclass(frozen=True)
 class Finding:

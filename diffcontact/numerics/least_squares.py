@@ -35,3 +35,15 @@ def without(J: NDArray, columns: NDArray) -> NDArray:
     """Project the columns of J (m, P) out of columns (m, q)."""
     Q = orthonormal(J)
     return columns - Q @ (Q.T @ columns)
+
+
+def nonnegative(A: NDArray, offset: NDArray) -> NDArray:
+    """Minimise 1/2 x^T A x + offset^T x over x >= 0, for A (k, k) that may be singular."""
+    if not offset.size:
+        return offset
+    from scipy.optimize import nnls  # takes a quarter of a second to import
+
+    # Beyond the rounding of A.
+    ridge = max(1e-13, 8 * float(np.finfo(A.dtype).eps)) * np.trace(A) * np.eye(len(A))
+    upper = np.linalg.cholesky(A + ridge).T
+    return nnls(upper, -np.linalg.solve(upper.T, offset))[0]

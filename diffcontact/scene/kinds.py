@@ -20,8 +20,8 @@ from diffcontact.scene.keys import Kinds, Table
 from diffcontact.shapes import Shape
 from diffcontact.system import IMPACT_LAWS, ParticleLine, System
 from diffcontact.systems import balls, bodies, bouncing_ball, carts, laws, particle_line, pendulum, poses, single_impact
-from diffcontact.systems.single_impact import KINDS as STRUCK
 from diffcontact.systems.surfaces import Balls
+from diffcontact.systems.textbook import KINDS as STRUCK
 
 IMPACT_LAW = "M(q) du = f dt + impacts, u+ = -e u- + (1 + e) Proj_M(T_K(q), u-), every impact at its own time"
 RUBBING_LAW = (

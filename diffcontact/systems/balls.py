@@ -10,15 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.arguments import is_count
-from diffcontact.systems import drawings, laws
-
-# Registers what is refused of balls.
-from diffcontact.systems import required as required
-from diffcontact.systems.air import of_the_air
+from diffcontact.drawing import Ball, Drawing, Shape, Wall
+from diffcontact.systems import laws
 from diffcontact.systems.cell_list_balls import CellListBalls
-from diffcontact.systems.spin import moments_of_inertia, resisting, rubbing
-from diffcontact.systems.surfaces import Balls, Surfaces
-from diffcontact.systems.surroundings import numbered, param, require_callable
+from diffcontact.systems.surfaces import Balls, Surfaces, moments_of_inertia, resisting, rubbing
+from diffcontact.systems.surroundings import described, numbered, of_the_air, param, require_callable
 
 # Number of balls up to which the gradients of the gaps are dense. Sparse gradients take four fifths of the time of a
 # step of ten balls, and a third more of a step of one ball.
@@ -71,7 +67,7 @@ def balls(
 
     With `air` they fly through it, or glide on it: params then have `drag` [1/m], rho C_d A / 2 m, of balls that spin
     `magnus` [1], and may have `damping` [1/s], that of a film of air, and `magnus_saturation` [m], by which the side
-    force levels off (`systems.air`); each is () or (count,)::
+    force levels off (`systems.surroundings`); each is () or (count,)::
 
         dv/dt = gravity - damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|)
 
@@ -209,7 +205,7 @@ def _balls(surfaces: Surfaces, cell: float | None, air: bool, resistance: bool, 
     def coefficient(name):
         return partial(surfaces.coefficients, name)
 
-    functions = {"gap": surfaces.gap, "force": force, "mass": mass, "draw": drawings.balls(surfaces)}
+    functions = {"gap": surfaces.gap, "force": force, "mass": mass, "draw": _drawing(surfaces)}
     functions["restitution"] = laws.restitution(law, surfaces.coefficients)
     if spin:
         functions |= rubbing(surfaces, surfaces.facing, coefficient)
@@ -223,3 +219,27 @@ def _balls(surfaces: Surfaces, cell: float | None, air: bool, resistance: bool, 
     else:
         functions.pop("tangents", None)
     return Balls(**functions, surfaces=surfaces, law=law, friction_law=friction_law)
+
+
+def _drawing(surfaces: Surfaces) -> Drawing:
+    """Draw balls, fixed balls, the sides of the box and the planes; up is against gravity."""
+    count, dimension = surfaces.count, surfaces.dimension
+
+    def shapes(t, q, params):
+        radius, own = surfaces.radii(t, params, q.dtype), q.reshape(count, -1)
+        turn = own[:, dimension:] if surfaces.spin else None
+        drawn: list[Shape] = [
+            Ball(own[:, :dimension], radius[:count], turn[:, 0] if dimension == 2 and turn is not None else turn)
+        ]
+        if surfaces.fixed:
+            drawn.append(Ball(surfaces.centres(q, params)[count:], radius[count:]))
+        walls = []
+        if surfaces.box is not None:
+            low, high = surfaces.sides(t, params, q.dtype)
+            axes = np.eye(dimension)
+            walls += [*zip(axes, low, strict=True), *zip(-axes, -high, strict=True)]
+        if surfaces.planes is not None:
+            walls += [*zip(*surfaces.inclined(t, params, q.dtype), strict=True)]
+        return (*drawn, *(Wall(jnp.asarray(normal), offset) for normal, offset in walls))
+
+    return Drawing(shapes, *described(dimension, surfaces.spin, lambda params: count, "ball"))

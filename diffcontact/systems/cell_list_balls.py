@@ -17,8 +17,7 @@ from diffcontact.qp.rows import NONE, BodyRows
 from diffcontact.status import Status, first
 from diffcontact.system import System, approach, taken
 from diffcontact.systems import laws
-from diffcontact.systems.spin import rubbing
-from diffcontact.systems.surfaces import Balls
+from diffcontact.systems.surfaces import Balls, rubbing
 from diffcontact.systems.surroundings import unit
 
 # Number of balls up to which all pairs are looked at: 50 balls take 21 us by pairs and 51 us by cells, 200 take 57 and

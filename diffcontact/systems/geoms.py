@@ -28,8 +28,7 @@ from jax import Array, lax
 from diffcontact.drawing import Ball, Line, Polyhedron, Shape, Wall
 from diffcontact.numerics.linear import nonzero
 from diffcontact.systems import poses
-from diffcontact.systems.poses import product
-from diffcontact.systems.spin import tangents
+from diffcontact.systems.poses import product, tangents
 from diffcontact.systems.surroundings import unit
 from diffcontact.systems.tree import Frames, Tree, dot, matrices
 
@@ -220,7 +219,7 @@ class Touching:
         return Touch(distance - radius, direction, origin + near, origin + far)
 
     def rows(self, tree: Tree, frames: Frames) -> Array:
-        """(c, 3, d) of the velocities of the second body on the first, along the direction and `spin.tangents`."""
+        """(c, 3, d) of the velocities of the second body on the first, along the direction and `poses.tangents`."""
         found = self.at(frames)
         both = np.concatenate([self.first, self.second])
         # Between bodies that touch at a distance: forces on both have one line.

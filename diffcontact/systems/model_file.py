@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diffcontact.systems import geoms
-from diffcontact.systems.equality import Equalities, coordinates
 from diffcontact.systems.geoms import Geom
-from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Place, Tree
+from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Equalities, Place, Tree, coordinates
 
 # Unsupported parts of a file, which `ignore` leaves out.
 WAIVED = {

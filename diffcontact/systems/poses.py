@@ -18,6 +18,13 @@ from jax import Array
 
 from diffcontact.numerics.linear import nonzero
 
+# No field of frames is smooth on the whole sphere. The frames of pairs of balls are smooth but in one direction, which
+# is opposite to this one. No geometry prefers it: it is not along an axis, nor level like between balls on a table.
+_POLE = np.array([1.0, np.sqrt(2.0), np.pi]) / np.sqrt(3.0 + np.pi**2)
+_UP = np.array([0.0, 0.0, 1.0])
+# The axes x and y, reflected like the pole is into z.
+_AXES = np.eye(3)[:2] - 2 * np.outer((_UP + _POLE)[:2], _UP + _POLE) / ((_UP + _POLE) @ (_UP + _POLE))
+
 
 def of_bodies(q: Any, dimension: int) -> Array:
     """Return the poses (..., count, 3 or 7) of the bodies in configurations q (..., n)."""
@@ -153,6 +160,65 @@ def dexpinv(theta: Array, w: Array) -> Array:
     factor = jnp.where(small, series, (1 - half * jnp.cos(half) / sine) / (4 * half**2))
     across = jnp.cross(theta, w)
     return w - across / 2 + factor * jnp.cross(theta, across)
+
+
+def tangents(direction: Array, wall) -> list[Array]:
+    """Return k arrays (c, m), unit vectors that span the contact planes.
+
+    They are smooth in the direction (c, m), and finite for any. In a plane: the direction turned to the left. In space:
+    the axes of a pole, reflected like the pole is into the direction: Duff et al.'s frame (JCGT 6(1), 2017), whose pole
+    is z or -z. Walls have that pole: along x and y on a floor and a ceiling, along two axes on any side of a box.
+    Another pole serves pairs, whose directions move.
+    """
+    if direction.shape[1] == 2:
+        return [jnp.stack([-direction[:, 1], direction[:, 0]], axis=1)]
+    wall = jnp.asarray(wall)[:, None]
+    up = jnp.where(direction[:, 2:] <= 0, _UP[None], -_UP[None])
+    normal = jnp.where(wall, -direction, direction)
+    turned = normal + jnp.where(wall, up, _POLE[None]).astype(direction.dtype)
+    size = jnp.sum(turned**2, axis=1, keepdims=True)
+    frame = []
+    for axis, other in zip(np.eye(3)[:2], _AXES, strict=True):
+        axis = jnp.where(wall, axis[None], other[None]).astype(direction.dtype)
+        share = jnp.sum(axis * turned, axis=1, keepdims=True) / nonzero(size)
+        frame.append(axis - 2 * share * turned)
+    return frame
+
+
+def turning(q: Array, u: Array, params=None) -> Array:
+    """Return q' of spheres (7 count,), quaternions by 1/2 (0, w) * quaternion."""
+    del params
+    scalar, vector = q.reshape(-1, 7)[:, 3:4], q.reshape(-1, 7)[:, 4:]
+    velocity, w = u.reshape(-1, 6)[:, :3], u.reshape(-1, 6)[:, 3:]
+    real = -jnp.sum(w * vector, axis=1, keepdims=True) / 2
+    return jnp.concatenate([velocity, real, (scalar * w + jnp.cross(w, vector)) / 2], axis=1).ravel()
+
+
+def turned(q: Array, u: Array, s, params=None) -> Array:
+    """Return the places of spheres (7 count,) after s seconds of velocities u (6 count,)."""
+    del params
+    each, move = q.reshape(-1, 7), s * u.reshape(-1, 6)
+    turn = product(quaternion(move[:, 3:]), each[:, 3:])
+    return jnp.concatenate([each[:, :3] + move[:, :3], turn], axis=1).ravel()
+
+
+def turning_dexpinv(theta: Array, u: Array, params=None) -> Array:
+    """Return theta' (6 count,) for which `turned`(q, theta, 1) moves with u; `dexpinv`."""
+    del params
+    turn, (velocity, w) = theta.reshape(-1, 6)[:, 3:], jnp.split(u.reshape(-1, 6), 2, axis=1)
+    return jnp.concatenate([velocity, dexpinv(turn, w)], axis=1).ravel()
+
+
+def of_unit_length(q: Array) -> Array:
+    """Return the same places of spheres (7 count,), with quaternions of length one."""
+    each = q.reshape(-1, 7)
+    quaternion = each[:, 3:]
+    length = jnp.linalg.norm(quaternion, axis=1, keepdims=True)
+    return jnp.concatenate([each[:, :3], quaternion / nonzero(length)], axis=1).ravel()
+
+
+# Further functions of a `System` of bodies in space, by name.
+SPACE: dict[str, Any] = {"rate": turning, "normalise": of_unit_length, "advance": turned, "dexpinv": turning_dexpinv}
 
 
 def markers(points: Any, body: int = 0) -> Callable[[Any, Any], Array]:

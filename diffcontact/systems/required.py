@@ -23,10 +23,9 @@ from diffcontact.inputs import (
 )
 from diffcontact.status import Status
 from diffcontact.systems import laws, poses
+from diffcontact.systems.bodies import Bodies
 from diffcontact.systems.cell_list_balls import CellListBalls
-from diffcontact.systems.solids import Bodies
-from diffcontact.systems.spin import moments_of_inertia
-from diffcontact.systems.surfaces import Balls
+from diffcontact.systems.surfaces import Balls, moments_of_inertia
 from diffcontact.systems.surroundings import Surroundings, param
 
 

@@ -1,10 +1,18 @@
-"""Number what balls may touch: balls, fixed balls, sides of a box, planes; and measure gaps."""
+"""Number what balls may touch: balls, fixed balls, sides of a box, planes; measure gaps and slips.
+
+Of a contact with the unit vector d from the first body to the second, and r d x t for the moment of a tangent t::
+
+                  t                   slip of two balls, the second on the first, v_j - v_i - (r_i w_i + r_j w_j) x d
+               d  |  .                slip of a ball on a wall                     v_i + r_i w_i x d - belt
+          (i)---->|(j)
+                  |                   in a plane t = (-d_y, d_x); w x d = w t
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +20,9 @@ import numpy as np
 from jax import Array
 
 from diffcontact.inputs import core
-from diffcontact.qp.rows import NONE, BodyRows, Rows
+from diffcontact.qp.rows import NONE, BodyRows, Rows, product
 from diffcontact.system import System
+from diffcontact.systems.poses import SPACE, tangents
 from diffcontact.systems.surroundings import Surroundings, param, shaped, unit
 
 
@@ -244,3 +253,99 @@ class Balls(System):
 
     def turning(self, params, t, mass: Array, start: Array, x: Array) -> tuple[Array, Array] | None:
         return self.surfaces.turning(t, mass, start, x, params) if self.measures else None
+
+
+def rubbing(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
+    """Return the further functions of a `System` of balls that spin, by name.
+
+    Args:
+        facing: (t, q, params) -> first, second (c,), direction (c, m), the contacts as in `tangent_rows`.
+        coefficient: name -> a function of params, the coefficient by this name of these contacts, () or (c,).
+    """
+    e_t = coefficient("tangential_restitution")
+    functions = {
+        "slip": lambda t, q, u, params: slip(surfaces, t, u, params, *facing(t, q, params)),
+        "tangents": lambda t, q, params: tangent_rows(surfaces, t, params, *facing(t, q, params)),
+        "friction": coefficient("friction"),
+        "tangential_restitution": lambda params: e_t(params) if "tangential_restitution" in params else 0.0,
+    }
+    return functions | (SPACE if surfaces.dimension == 3 else {})
+
+
+def resisting(surfaces: Surfaces, facing: Callable, coefficient: Callable) -> dict[str, Any]:
+    """Return the further functions of balls that resist rolling; arguments as of `rubbing`."""
+    names = ("rolling_friction",) if surfaces.dimension == 2 else ("rolling_friction", "pivoting_friction")
+
+    def resistance(params):
+        each = [jnp.asarray(coefficient(name)(params) if name in params else 0.0) for name in names]
+        return jnp.stack(jnp.broadcast_arrays(*each), axis=-1)
+
+    return {
+        "rolling": lambda t, q, u, params: rolling(surfaces, t, u, params, *facing(t, q, params)),
+        "resistance": resistance,
+    }
+
+
+def rolling(surfaces: Surfaces, t, u: Array, params, first, second, direction: Array) -> Array:
+    """Return r times turning of surfaces on each other (c, m, k) [m/s], and about the normal.
+
+    r is the radius of a ball on a wall, and r_i r_j / (r_i + r_j) of two; in a plane m = 1. Arguments as in `slip`.
+    """
+    wall = jnp.asarray(second) >= surfaces.spheres
+    radius = surfaces.radii(t, params, direction.dtype)
+    near, far = radius[first], radius[jnp.where(wall, 0, second)]
+    lever = jnp.where(wall, near, near * far / (near + far))[:, None]
+    spins = u.reshape(surfaces.count, -1)[:, surfaces.dimension :]
+    free = jnp.asarray(second) < surfaces.count
+    turning = lever * (spins[first] - jnp.where(free[:, None], spins[jnp.where(free, second, 0)], 0))
+    if surfaces.dimension == 2:
+        return turning[:, None]
+    along = jnp.stack([jnp.sum(axis * turning, axis=1) for axis in (*tangents(direction, wall), direction)], axis=1)
+    return jnp.stack([along[:, :2], jnp.pad(along[:, 2:], ((0, 0), (0, 1)))], axis=1)
+
+
+def tangent_rows(surfaces: Surfaces, t, params, first, second, direction: Array) -> tuple[BodyRows, ...]:
+    """Return the rows of the slip, for each direction of the contact plane.
+
+    Args:
+        first, second: (c,) numbers of the surfaces, -1 in free places.
+        direction: (c, m) unit vectors from the first to the second.
+    """
+    wall = jnp.asarray(second) >= surfaces.spheres
+    radius = surfaces.radii(t, params, direction.dtype)
+    near, far = radius[first][:, None], jnp.where(wall, 0, radius[jnp.where(wall, 0, second)])[:, None]
+    bodies, sign = surfaces.bodies(first, second), jnp.where(wall, 1, -1)[:, None]
+    rows = []
+    for tangent in tangents(direction, wall):
+        moment = _cross(direction, tangent)
+        at_first = sign * jnp.concatenate([tangent, near * moment], axis=1)
+        at_second = jnp.concatenate([tangent, -far * moment], axis=1)
+        rows.append(BodyRows(bodies, jnp.stack([at_first, at_second], axis=1), surfaces.count))
+    return tuple(rows)
+
+
+def slip(surfaces: Surfaces, t, u: Array, params, first, second, direction: Array) -> Array:
+    """Return slip velocities (c, k) between these surfaces [m/s], as in `tangent_rows`."""
+    rows = tangent_rows(surfaces, t, params, first, second, direction)
+    velocity = jnp.stack([product(row, u) for row in rows], axis=1)
+    if surfaces.belt is None:
+        return velocity
+    wall = jnp.asarray(second) - surfaces.spheres
+    walls = len(surfaces.normals(t, params, u.dtype))
+    running = surfaces.running(t, params, walls, u.dtype)
+    running = jnp.where((wall >= 0)[:, None], running[jnp.maximum(wall, 0)], 0)
+    along = [jnp.sum(tangent * running, axis=1) for tangent in tangents(direction, wall >= 0)]
+    return velocity - jnp.stack(along, axis=1)
+
+
+def _cross(a: Array, b: Array) -> Array:
+    """Return cross products, (c, 1) in a plane, (c, 3) in space."""
+    return (a[:, :1] * b[:, 1:] - a[:, 1:] * b[:, :1]) if a.shape[1] == 2 else jnp.cross(a, b)
+
+
+def moments_of_inertia(surfaces: Surfaces, mass: Array, params) -> Array:
+    """Return `params["inertia"]`, or that of homogeneous discs and spheres (count,) [kg m^2]."""
+    if "inertia" in params or surfaces.radius is not None:
+        return param(params, "inertia", (surfaces.count,), mass.dtype)
+    radius = surfaces.radii(0.0, params, mass.dtype)[: surfaces.count]
+    return {2: 1 / 2, 3: 2 / 5}[surfaces.dimension] * mass * radius**2

@@ -1,15 +1,16 @@
-"""Hold the surroundings of moving bodies of any shape: planes, fixed balls, materials, belts."""
+"""Hold the surroundings of moving bodies of any shape: planes, fixed balls, materials, belts, and the air."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from diffcontact.drawing import Coordinate
 from diffcontact.host.messages import shown
 from diffcontact.numerics.linear import nonzero, safe_sqrt
 
@@ -114,3 +115,73 @@ def shaped(name: str, value, shape: tuple[int, ...], dtype) -> Array:
     if value.shape != shape:
         raise ValueError(f"{name}: expected shape {shape}, got {value.shape}")
     return value
+
+
+def of_the_air(u: Array, dimension: int, params) -> Array:
+    """Return accelerations (count, dimension) of balls by the air [m/s^2]::
+
+        a = -damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|)
+
+    drag = rho C_d A / 2 m with a constant C_d, as for a sphere at high Reynolds numbers. The side force grows with the
+    spin, and without `magnus_saturation` it does so without an end: good up to r |w| of about a fifth of |v|. Measured
+    lift coefficients level off. The usual law, C_L = 1 / (A |v| / (r |w|) + B), is magnus = rho A_0 r / (2 m A) with
+    the cross section A_0, and magnus_saturation = r B / A.
+
+    Args:
+        u: (count, velocities) [m/s] and, of balls that spin, one number or three behind `dimension` [rad/s].
+        params: `drag` [1/m], of spinning balls `magnus` [1], perhaps `damping` [1/s] and `magnus_saturation` [m];
+            each () or (count,). ValueError if one is missing, or has another shape.
+
+    Source: A. Stepanek, Am. J. Phys. 56 (1988) 138, of tennis balls: A = 0.981, B = 2.022.
+    """
+    v, w = u[:, :dimension], u[:, dimension:]
+    speed = length(v)[:, None]
+    slowed = -_of_each("drag", params, u) * speed * v
+    if "damping" in params:
+        slowed -= _of_each("damping", params, u) * v
+    if w.shape[1] == 0:
+        return slowed
+    across = jnp.cross(w, v) if dimension == 3 else w * jnp.stack([-v[:, 1], v[:, 0]], axis=1)
+    if "magnus_saturation" in params:
+        whole = speed + _of_each("magnus_saturation", params, u) * length(w)[:, None]
+        across *= jnp.where(whole > 0, speed / nonzero(whole), 1)
+    return slowed + _of_each("magnus", params, u) * across
+
+
+def _of_each(name: str, params, u: Array) -> Array:
+    """Return a parameter, () or (count, 1)."""
+    count = u.shape[0]
+    if name not in params:
+        raise ValueError(f"params: expected {name!r} of shape () or ({count},), got {sorted(params)}")
+    value = jnp.asarray(params[name], u.dtype)
+    if value.shape not in ((), (count,)):
+        raise ValueError(f"params[{name!r}]: expected shape () or ({count},), got {value.shape}")
+    return value[:, None] if value.ndim else value
+
+
+def described(dimension: int, spin: bool, count: Callable, what: str):
+    """Name the coordinates of bodies and the way up, as functions of params."""
+
+    def coordinates(params):
+        names = [*"xyz"[:dimension]] if dimension <= 3 else [f"x{axis}" for axis in range(dimension)]
+        up = upwards(params)
+        own = [Coordinate(name, down=bool(up is not None and up[i] < 0)) for i, name in enumerate(names)]
+        if spin:
+            own += (
+                [Coordinate("angle", "rad")]
+                if dimension == 2
+                else [Coordinate(f"q{i}", "1", plotted=False) for i in "wxyz"]
+            )
+        many = count(params)
+        if many == 1:
+            return tuple(own)
+        return tuple(replace(one, name=f"{one.name} of {what} {number}") for number in range(many) for one in own)
+
+    def upwards(params):
+        gravity = np.asarray(params["gravity"], float) if "gravity" in params else np.zeros(dimension)
+        steepest = int(np.argmax(np.abs(gravity)))
+        if not np.all(np.isfinite(gravity)) or gravity[steepest] == 0 or (dimension == 2 and steepest == 0):
+            return None
+        return -np.sign(gravity[steepest]) * np.eye(dimension)[steepest]
+
+    return coordinates, upwards

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.systems.air import of_the_air
+from diffcontact.systems.surroundings import of_the_air
 
 TIMES = np.linspace(0.0, 1.0, 101)
 

@@ -13,7 +13,8 @@ from diffcontact.inputs import _require_rows, require_shapes, require_values
 from diffcontact.qp.rows import dense as spread_out
 from diffcontact.status import Status
 from diffcontact.system import contacts, slip_rows, slips
-from diffcontact.systems.spin import _POLE, dexpinv, tangents, turned, turning
+from diffcontact.systems.poses import _POLE, tangents, turned, turning
+from diffcontact.systems.poses import turning_dexpinv as dexpinv
 
 COUNT = 4
 

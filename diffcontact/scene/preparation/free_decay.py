@@ -14,7 +14,7 @@ from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.preparation.coordinates import followed
 from diffcontact.scene.preparation.run import PREPARATIONS, Preparation, PreparedRun
-from diffcontact.systems import drawings
+from diffcontact.systems.textbook import drawn_track
 
 # Frequencies are tried this far either side of the highest peak of the spectrum, whose resolution is one per record.
 _REACH = 1.0
@@ -111,7 +111,7 @@ def track(table: Table, ready: ReadySystem) -> Preparation:
             "curvature of the track": f"{2 * a:.4g} per length at its lowest point",
             "first sample": f"at {times[0]:.6g}, {begin} before it left out",
         }
-        picture = drawings.track(float(a), float(np.nanmax(np.abs(s))))
+        picture = drawn_track(float(a), float(np.nanmax(np.abs(s))))
         return [PreparedRun(times, s[:, None], _oscillator(times, s, omega), notes=notes, draw=picture)]
 
     return Preparation(
