@@ -12,9 +12,10 @@ import numpy as np
 from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
 from diffcontact.commands.output import as_json, is_result, require_own, results_folder, written_all_the_same
+from diffcontact.commands.result_page import with_evidence, with_restitution
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
-from diffcontact.identify import FitResult, compare_laws
+from diffcontact.identify import FitResult, LawComparison, compare_laws
 from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.identify.verdict.texts import Words
 from diffcontact.identify.verdict.verdict import NO
@@ -32,6 +33,7 @@ from diffcontact.scene.spread import (
     together,
 )
 from diffcontact.scene.study import Study, read_study, without_unit
+from diffcontact.systems.laws import LAWS
 
 HELP = "fit the parameters of a scene to measured runs"
 EXAMPLE = "fit out/demo/carts.toml --data RUN1.csv RUN2.csv --out out/mine"
@@ -117,7 +119,7 @@ def fit_and_report(study: Study, folder: Path, strict: bool = False, laws: bool 
         document["laws"] = None if compared is None else {**compared.to_dict(), "unit_of_speed": study.unit_of_speed}
     texts = {
         "result.json": lambda: as_json(document),
-        "report.html": lambda: page(result_report(study, result, document)),
+        "report.html": lambda: page(result_report(study, result, document, compared)),
     }
     with written_all_the_same(folder, texts):
         rows = estimates(document)
@@ -187,7 +189,9 @@ def estimates(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"name": name, **entry} for name, entry in document["parameters"].items()]
 
 
-def result_report(study: Study, result: FitResult, document: Mapping[str, Any]) -> Report:
+def result_report(
+    study: Study, result: FitResult, document: Mapping[str, Any], compared: LawComparison | None = None
+) -> Report:
     """The content of report.html, for a fit with trajectories."""
     scene = study.scene
     prepare, sign = scene.preparation, -1.0 if scene.preparation.reversed else 1.0
@@ -205,7 +209,9 @@ def result_report(study: Study, result: FitResult, document: Mapping[str, Any]) 
         rows=estimates(document),
         method=_method(study, result, document),
     )
-    return fit_report(result, result.verdict, labels)
+    report = with_evidence(fit_report(result, result.verdict, labels), result)
+    law = next((law.name for law in LAWS.values() if law.coefficients and law.formula in scene.ready.law), "as fitted")
+    return with_restitution(report, result, compared, law, study.unit_of_speed)
 
 
 def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> dict[str, str]:

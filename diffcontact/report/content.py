@@ -31,6 +31,15 @@ class Event:
 
 
 @dataclass(frozen=True, eq=False)
+class Mark:
+    """A complaint of the verdict, and where in a run's residuals it is."""
+
+    text: str  # in the verdict's words
+    rows: NDArray  # (n, k) bool, of which samples
+    stretch: bool = True  # whether samples in a row belong together; else each is meant by itself
+
+
+@dataclass(frozen=True, eq=False)
 class RunView:
     """One run: course, measurements and picture of the motion."""
 
@@ -45,6 +54,41 @@ class RunView:
     notes: Mapping[str, str] = field(default_factory=dict)  # what is worth knowing of it, by name
     # (b, m, k) curves between which lanes lie, outermost first and last; empty for one motion
     bands: NDArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    noise: NDArray = field(default_factory=lambda: np.zeros((0, 0)))  # (n, k) one standard deviation; empty: unknown
+    marks: Sequence[Mark] = ()  # what the verdict complains of
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Restitution e(v) under a law."""
+
+    name: str  # of the law
+    values: NDArray  # (m,) e at the speeds of the view
+    ends: NDArray  # (2, m) of its 95 % interval there, NaN where none is known
+
+
+@dataclass(frozen=True)
+class Impact:
+    """The restitution of one impact by itself."""
+
+    run: str  # its label
+    time: float
+    speed: float  # of approach
+    value: float
+    low: float  # low, high: the 95 % interval
+    high: float
+    law: float  # e by the fitted law at this speed
+
+
+@dataclass(frozen=True, eq=False)
+class Restitution:
+    """Restitution against the speed of approach: laws and single impacts."""
+
+    unit: str  # of speeds
+    speeds: NDArray  # (m,) at which curves are known, increasing
+    curves: Sequence[Curve]  # the fitted one first
+    impacts: Sequence[Impact]
+    left_out: int = 0  # impacts that the samples do not tell from others
 
 
 @dataclass(frozen=True)
@@ -96,6 +140,7 @@ class Numbers:
     caveat: str = ""  # what to know of the intervals
     gravest: int = 3  # how many of the reasons, the first ones, stand under the headline; the others unfold
     freed: Sequence[str] = ()  # which terms of the model were set free for the residuals, in words
+    restitution: Restitution | None = None  # where it depends on the speed, or such laws were compared
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.report.content import Channel, Estimate, Numbers, Report, RunView, short
+from diffcontact.report.content import Channel, Estimate, Mark, Numbers, Report, Restitution, RunView, short
 from diffcontact.report.motion import Motion
 
 _SCRIPTS = ("tracks.js", "camera.js", "shapes.js", "motion.js", "charts.js", "player.js", "statistics.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
-# The part of a scale that is more than a dot.
-_VISIBLE = 0.01
+# Numbers at an axis: of a single interval, of a picture.
+_FEW_TICKS, _TICKS = 3, 6
+# Colours of `page.css`.
+_COLOURS = 6
 _DOCTYPE = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
 _HEAD = """<meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
@@ -64,7 +66,7 @@ def _template() -> Any:
         undefined=StrictUndefined,
     )
     made.globals |= {"isfinite": np.isfinite, "placed": _placed, "scale": _scale, "short": short, "span": _span}
-    made.globals |= {"strongest": _strongest}
+    made.globals |= {"strongest": _strongest, "ticks": ticks, "restitution_picture": restitution_picture}
     made.filters |= {"by_parameter": _by_parameter, "element": _element}
     return made.get_template("page.html")
 
@@ -146,10 +148,29 @@ def _element(row: Estimate) -> str:
 
 
 def _scale(row: Estimate) -> tuple[float, float]:
-    width = row.most - row.least
-    if np.isfinite(width) and row.high - row.low > _VISIBLE * width:
-        return row.least, row.most
-    return _span([row, replace(row, value=0.0)])
+    """Ends of an axis that an interval nearly fills; an open interval goes on by its finite part, or to the bound."""
+    low, high = np.isfinite(row.low), np.isfinite(row.high)
+    reach = (row.value - row.low if low else row.high - row.value if high else abs(row.value)) or 1.0
+    ends = row.low if low else max(row.value - reach, row.least), row.high if high else min(row.value + reach, row.most)
+    return _span([replace(row, low=ends[0], high=ends[1])])
+
+
+def ticks(low: float, high: float, most: int = _FEW_TICKS) -> list[tuple[float, str]]:
+    """Round numbers between two ends, as many as fit: where they are in per cent of the way, and as texts."""
+    if not 0 < high - low < np.inf:
+        return []
+    powers = 10.0 ** (np.floor(np.log10(high - low)) + np.arange(-2, 2))
+    for step in np.outer(powers, [1.0, 2.0, 2.5, 5.0]).ravel():
+        values = step * np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) + 0.0
+        # A single number is no scale: rather one more than fits well.
+        enough = values.size <= most or np.floor(high / (2 * step)) - np.ceil(low / (2 * step)) < 1
+        if values.size > most + 1 or not enough:
+            continue
+        decimals = next(d for d in range(20) if abs(step * 10**d - round(step * 10**d)) < 1e-6 * step * 10**d)
+        plain = decimals <= 7 and np.abs(values).max(initial=0.0) < 1e7
+        texts = [f"{x:.{decimals}f}" if plain else f"{x:.9g}" for x in values]
+        return [(100 * float((x - low) / (high - low)), text) for x, text in zip(values, texts, strict=True)]
+    return []
 
 
 def _span(rows: Sequence[Estimate]) -> tuple[float, float]:
@@ -172,6 +193,51 @@ def _placed(row: Estimate, low: float, high: float) -> dict[str, Any]:
     left, dot = part(row.low), part(row.value) if np.isfinite(row.value) else None
     ends = {"open_low": np.isinf(row.low), "open_high": np.isinf(row.high)}
     return {"left": left, "width": part(row.high) - left, "dot": dot, **ends}
+
+
+def restitution_picture(found: Restitution) -> dict[str, Any]:
+    """Curves, points and axes of restitution against speed, in per cent of the picture."""
+    left, right = float(found.speeds[0]), float(found.speeds[-1])
+    values = np.concatenate([*(curve.values for curve in found.curves), [one.value for one in found.impacts]])
+    ends = np.array([[one.low, one.high] for one in found.impacts])
+    # An interval that says nothing is cut: it would flatten all others.
+    room = max(float(np.ptp(values)), 0.05)
+    low, high = max(ends.min(initial=np.inf), values.min() - room), min(ends.max(initial=-np.inf), values.max() + room)
+    low, high = min(low, values.min()) - 0.05 * room, max(high, values.max()) + 0.05 * room
+
+    def x(speed: Any) -> NDArray:
+        return 100 * (np.asarray(speed, float) - left) / (right - left)
+
+    def y(e: Any) -> NDArray:
+        return 100 * np.clip((high - np.asarray(e, float)) / (high - low), 0.0, 1.0)
+
+    def line(e: NDArray) -> list[str]:
+        return [f"{a:.2f},{b:.2f}" for a, b in zip(x(found.speeds), y(e), strict=True) if np.isfinite(b)]
+
+    runs = list(dict.fromkeys(one.run for one in found.impacts))
+    return {
+        "x": ticks(left, right, _TICKS),
+        "y": [(100 - at, text) for at, text in ticks(low, high, _TICKS)],
+        "curves": [
+            {
+                "name": curve.name,
+                "line": " ".join(line(curve.values)),
+                "band": " ".join(line(curve.ends[0]) + line(curve.ends[1])[::-1]),
+            }
+            for curve in found.curves
+        ],
+        "points": [
+            {
+                "x": float(x(one.speed)),
+                "y": float(y(one.value)),
+                "low": float(y(one.low)),
+                "high": float(y(one.high)),
+                "colour": runs.index(one.run) % _COLOURS,
+            }
+            for one in found.impacts
+        ],
+        "runs": short(runs) if len(runs) <= _COLOURS else [],
+    }
 
 
 def _data(report: Report, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -213,9 +279,21 @@ def _run(run: RunView, factors: NDArray) -> dict[str, Any]:
         data["samples"] = packed(run.samples, double=True)
         data["measured"] = packed(run.measured * factors)
         data["residual"] = packed(run.residual * factors)
+        if run.noise.size:
+            data["noise"] = packed(run.noise * np.abs(factors))
+        data["marks"] = [_mark(mark) for mark in run.marks]
     if run.bands.size:
         data["bands"] = [packed(band * factors) for band in run.bands]
     return data
+
+
+def _mark(mark: Mark) -> dict[str, Any]:
+    """The complaint, and of each channel its first and last samples in a row."""
+    edges = np.diff(np.pad(mark.rows.astype(int), ((1, 1), (0, 0))), axis=0)
+    places = [
+        np.stack([np.flatnonzero(channel > 0), np.flatnonzero(channel < 0) - 1], axis=1).tolist() for channel in edges.T
+    ]
+    return {"text": mark.text, "stretch": mark.stretch, "places": places}
 
 
 def _motion(motion: Motion, residual: NDArray, factors: NDArray) -> dict[str, Any]:

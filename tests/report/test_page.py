@@ -8,9 +8,21 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from diffcontact.report import Channel, Estimate, Event, Numbers, Report, RunView, page
+from diffcontact.report import (
+    Channel,
+    Curve,
+    Estimate,
+    Event,
+    Impact,
+    Mark,
+    Numbers,
+    Report,
+    Restitution,
+    RunView,
+    page,
+)
 from diffcontact.report.motion import Motion, Moving
-from diffcontact.report.page import packed, residual_sizes, script_json
+from diffcontact.report.page import packed, residual_sizes, restitution_picture, script_json, ticks
 
 T = np.linspace(0.0, 1.0, 5)
 MEASURED = np.stack([T, np.where(T == 0.5, np.nan, -T)], axis=1)
@@ -168,6 +180,91 @@ def test_runs_have_one_line_each_with_their_names():
     assert names == ["data/a.csv", "data/a.csv", "data/b.csv", "data/b.csv"]
     assert [text for text in tree.texts if text in ("a.csv", "b.csv")] == ["a.csv", "a.csv", "b.csv", "b.csv"]
     assert [text for text in tree.texts if ".csv [" in text] == ["a.csv [0]", "a.csv [1]", "b.csv [0]", "b.csv [1]"]
+
+
+@pytest.mark.parametrize("ends", [(0.7996, 0.8004), (159, 245), (-2.0, -0.6), (0, 1e-5), (-1.2e9, 3e9), (0.31, 0.97)])
+def test_axes_have_round_numbers_where_these_are(ends):
+    low, high = ends
+    found = ticks(low, high)
+    assert 2 <= len(found) <= 4
+    for at, text in found:
+        assert low + at / 100 * (high - low) == pytest.approx(float(text), abs=1e-3 * (high - low))
+        assert 0 <= at <= 100
+    assert ticks(1.0, 1.0) == []
+
+
+def test_every_interval_has_an_axis_of_its_own():
+    told = [estimate("drag", high=0.03), estimate("mass", value=1.3, low=1.2986, high=1.3001), estimate("open")]
+    text = page(report(numbers=Numbers(**(vars(report().numbers) | {"estimates": told}))))
+    rows = re.findall(r"<td class=bar>(.*?)</td>", text, re.DOTALL)
+    numbers = [[float(x) for x in re.findall(r'<span style="left:[\d.]+%">([^<]+)</span>', row)] for row in rows]
+    assert len(numbers) == 3
+    for one, axis in zip(told, numbers, strict=True):
+        assert len(axis) >= 2
+        # The interval, not zero and not a bound, gives the scale; an open one goes on as far as it is known.
+        width = one.high - one.low if np.isfinite(one.high) else 2 * (one.value - one.low)
+        assert max(axis) - min(axis) <= 1.3 * width
+        assert one.low - 0.1 * width <= min(axis) < max(axis) <= one.low + 1.1 * width
+
+
+def test_residuals_have_their_noise_and_what_is_complained_of():
+    rows = np.zeros(MEASURED.shape, bool)
+    rows[1:4, 0], rows[4, 1] = True, True
+    marks = [Mark("residuals are a smooth curve", rows), Mark("residuals hold 1 far off", rows, stretch=False)]
+    run = report().runs[0]
+    shown = RunView(**(vars(run) | {"noise": np.full(MEASURED.shape, 2e-3), "marks": marks}))
+    # Channels may be counted downwards: noise has no sign.
+    channels = (Channel("x", "mm", -1e3), Channel("y", "mm", 1e3))
+    data = data_of(page(report(runs=[shown], channels=channels)))["runs"][0]
+    np.testing.assert_allclose(unpacked(data["noise"]), 2.0)
+    assert [(mark["text"], mark["stretch"]) for mark in data["marks"]] == [(m.text, m.stretch) for m in marks]
+    assert data["marks"][0]["places"] == [[[1, 3]], [[4, 4]]]
+
+
+def law():
+    speeds = np.linspace(0.5, 2.5, 5)
+    e = 0.9 - 0.1 * speeds
+    curves = [
+        Curve("linear", e, np.stack([e - 0.01, e + 0.01])),
+        Curve("constant", 0 * e + 0.75, np.full((2, 5), np.nan)),
+    ]
+    impacts = [Impact("a.csv", 0.25, 1.0, 0.81, 0.78, 0.84, 0.8), Impact("b.csv", 0.75, 2.0, 0.7, 0.2, 1.2, 0.7)]
+    return Restitution("m/s", speeds, curves, impacts, 3)
+
+
+def test_a_law_of_restitution_is_drawn_with_its_impacts_and_told_in_a_table():
+    text = page(report(numbers=Numbers(**(vars(report().numbers) | {"restitution": law()}))))
+    tree = Tree(text)
+    assert tree.open == []
+    assert (tree.tags.count("polyline"), tree.tags.count("polygon")) == (2, 1)
+    # Two impacts, and the two runs of the legend.
+    assert tree.tags.count("circle") == 4
+    for cell in ("0.8100", "[0.7800, 0.8400]", "b.csv", "speed of approach [m/s]", "linear, with its 95 % interval"):
+        assert cell in tree.texts
+    assert any(told.startswith("3 impacts are left out") for told in tree.texts)
+    assert page(report()).count("<polyline") == 0
+
+
+def test_restitution_lies_on_its_axes():
+    drawn = restitution_picture(law())
+    first, second = drawn["points"]
+    assert (first["x"], second["x"]) == (25.0, 75.0)
+    (top, up), (bottom, down) = drawn["y"][-1], drawn["y"][0]
+    scale = (float(up) - float(down)) / (top - bottom)
+    assert float(down) + scale * (first["y"] - bottom) == pytest.approx(0.81)
+    assert float(down) + scale * (first["high"] - bottom) == pytest.approx(0.84)
+    # An interval that says nothing does not flatten the others, and ends at the picture's edge.
+    assert (second["low"], second["high"]) == (100.0, 0.0)
+
+
+def test_what_scrolls_can_be_reached_by_keys():
+    matrix = np.array([[1.0, 0.95], [0.95, 1.0]])
+    found = Numbers(
+        **(vars(report().numbers) | {"restitution": law(), "correlation": matrix, "correlated": ["drag", "e"]})
+    )
+    scrolled = [a for _, a in Tree(page(report(numbers=found))).attributes if a.get("class") == "scroll"]
+    assert len(scrolled) == 3
+    assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-label"] for a in scrolled)
 
 
 def test_displacements_that_are_residuals_are_not_sent_twice(rng):

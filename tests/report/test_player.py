@@ -4,7 +4,20 @@ import numpy as np
 import pytest
 from browser import BROWSER, DRIVER, Browser
 
-from diffcontact.report import Channel, Estimate, Event, Numbers, ProfileView, Report, RunView, page
+from diffcontact.report import (
+    Channel,
+    Curve,
+    Estimate,
+    Event,
+    Impact,
+    Mark,
+    Numbers,
+    ProfileView,
+    Report,
+    Restitution,
+    RunView,
+    page,
+)
 from diffcontact.report.motion import Motion, Moving
 
 pytestmark = pytest.mark.skipif(
@@ -39,7 +52,12 @@ def run(label, dimension=2, count=1):
     shown = places[:, :2] if places.shape[1] > 1 else np.repeat(places, 2, axis=1)
     residual = np.broadcast_to(off[:, :1], shown.shape) * [1.0, 0.1]
     events = [Event(0.51, "impact of contact 0"), Event(1.23, "impact of contact 0")]
-    return RunView(label, T, shown, T, shown + residual, residual, events, Motion(dimension, None, [wall, ball]))
+    moving = Motion(dimension, None, [wall, ball])
+    far, late = np.zeros(residual.shape, bool), np.zeros(residual.shape, bool)
+    far[WORST, 0], late[30:] = True, True
+    marks = [Mark("residuals hold 1 far off", far, stretch=False), Mark("residuals grow", late)]
+    noise = np.full(residual.shape, 1e-3)
+    return RunView(label, T, shown, T, shown + residual, residual, events, moving, noise=noise, marks=marks)
 
 
 def numbers():
@@ -49,7 +67,10 @@ def numbers():
     starts = [1.0, 1.0, 2.0]
     profile = ProfileView("e[0]", np.linspace(0.6, 1.0, 5), np.array([8.0, 2.0, 0.0, 2.0, 8.0]), 3.8)
     found = ("partly", "explains the data", reasons, True, "fine", "95 %", [drag, *own], np.eye(2), ["a", "b"])
-    return Numbers(*found, starts, [profile])
+    e = np.full(5, 0.8)
+    impacts = [Impact("run 0", 0.51, 2.0, 0.81, 0.79, 0.83, 0.8)] * 2
+    law = Restitution("m/s", np.linspace(1.0, 3.0, 5), [Curve("constant", e, np.stack([e - 0.01, e + 0.01]))], impacts)
+    return Numbers(*found, starts, [profile], restitution=law)
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +151,42 @@ def test_the_cursor_of_the_charts_is_at_the_time_of_the_picture(browser, pages):
     assert places == ["translateX(75%)"] * 2
 
 
+def test_values_are_read_without_a_pointer(browser, pages):
+    """The legends have the values at the time shown, which keys move; charts of numbers have tables."""
+    browser.open(pages / "fit.html", "open=1")
+    browser.press("w")
+    browser.run("return new Promise(done => setTimeout(done, 100))")
+    legends = "return [...document.querySelectorAll('.stage .u-legend')].map(legend => legend.textContent)"
+    values, off = browser.run(legends)
+    view = run("run 0")
+    fitted = 1e3 * view.curve[WORST]
+    assert f"x, fitted{fitted[0]:.5g}" in values
+    assert "x, measured − fitted200" in off
+    assert "± 2 standard deviations of the noise2" in off
+    browser.press("right")
+    assert browser.run(legends)[1] != off
+    assert browser.run("return document.querySelectorAll('.values table').length") == 6
+    rows = browser.run("return document.querySelectorAll('.values table')[4].textContent")
+    assert rows == "startcost" + "11" + "21" + "32"
+
+
+def test_complaints_are_in_the_legend_and_in_the_chart(browser, pages):
+    browser.open(pages / "fit.html")
+    told = browser.run("return [...document.querySelectorAll('.complaints li')].map(line => line.textContent)")
+    assert told == [
+        f"○residuals hold 1 far off (at {T[WORST]:.5g} s)",
+        "▬residuals grow (at 1.5 to 2 s)",
+    ]
+    # Without marks and noise the chart is another picture.
+    picture = "return document.querySelectorAll('.stage .uplot canvas')[1].toDataURL()"
+    marked = browser.run(picture)
+    plain = Report("A fit", CHANNELS, "s", [RunView(**(vars(run("run 0")) | {"marks": [], "noise": np.zeros((0, 0))}))])
+    (pages / "plain.html").write_text(page(plain), encoding="utf-8")
+    browser.open(pages / "plain.html")
+    assert browser.run("return document.querySelectorAll('.complaints').length") == 0
+    assert browser.run(picture) != marked
+
+
 def test_residuals_can_be_magnified(browser, pages):
     browser.open(pages / "fit.html", "go=worst")
     plain = browser.run("return document.querySelector('.picture canvas').toDataURL()")
@@ -155,6 +212,14 @@ def test_what_users_write_is_shown_as_text(browser, pages):
 def test_the_page_is_as_wide_as_its_window(browser, pages, width):
     browser.open(pages / "fit.html", "open=1&t=2", width)
     assert browser.run("return document.scrollingElement.scrollWidth") <= width
+    # Tables that are wider scroll within themselves, and nothing else sticks out.
+    beyond = browser.run(
+        "return [...document.querySelectorAll('body *')]"
+        "  .filter(e => !e.closest('.scroll, .now') && e.getBoundingClientRect().right > innerWidth + 0.5)"
+        "  .map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert beyond == []
+    assert browser.run("return getComputedStyle(document.querySelector('.scroll')).overflowX") == "auto"
 
 
 def test_what_was_measured_is_in_the_picture_unless_it_is_far_off(browser, pages):

@@ -50,7 +50,7 @@ function chartOptions(box, height, title, time, series, options) {
 
 // A value in the legend.
 function told(u, x) {
-  return x === null || x === undefined ? "–" : short(x);
+  return x === null || x === undefined || Number.isNaN(x) ? "–" : short(x);
 }
 
 function short(x) {
@@ -104,6 +104,93 @@ function eventTicks(run) {
   };
 }
 
+// Of each series the row with a value that is nearest to time t.
+function nearestOf(table, t) {
+  const row = nearest(table[0], t);
+  return table.map((values) => {
+    for (let off = 0; off < values.length; off++) {
+      const [before, behind] = [row - off, row + off];
+      if (before >= 0 && values[before] != null) return before;
+      if (behind < values.length && values[behind] != null) return behind;
+    }
+    return row;
+  });
+}
+
+// Standard deviations of the noise: once for channels that have the same.
+function noises(run, group, channels) {
+  const found = [];
+  for (const k of group.channels) {
+    const sigma = finite(column(run.noise, k));
+    const size = Math.max(...sigma.map((x) => x ?? 0));
+    const same = found.find((one) => one.sigma.every((x, i) => Math.abs((x ?? sigma[i]) - (sigma[i] ?? x)) <= 1e-3 * size));
+    if (!same) found.push({ sigma, name: `${channels[k].name}, ` });
+    else same.sigma = same.sigma.map((x, i) => x ?? sigma[i]);
+  }
+  if (found.length === 1) found[0].name = "";
+  return found;
+}
+
+function markColour(number) {
+  const { alarm, bodies } = paint();
+  return number ? bodies[(2 + number) % 6] : alarm;
+}
+
+// Stretches as bars at the bottom, one line for each complaint; single samples as rings.
+function drawMarks(u, run, group, marks) {
+  const { ctx, bbox } = u;
+  const scale = window.devicePixelRatio || 1;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  marks.forEach((mark, number) => {
+    ctx.strokeStyle = ctx.fillStyle = markColour(number);
+    ctx.lineWidth = 1.5 * scale;
+    const y = bbox.top + bbox.height - 5 * scale * (number + 1);
+    for (const k of group.channels) {
+      for (const [first, last] of mark.places[k]) {
+        if (mark.stretch) {
+          const [left, right] = [first, last].map((i) => u.valToPos(run.samples[i], "x", true));
+          ctx.fillRect(left - scale, y, right - left + 2 * scale, 4 * scale);
+          continue;
+        }
+        for (let i = first; i <= last; i++) {
+          const off = run.residual.data[i * run.residual.width + k];
+          ctx.beginPath();
+          ctx.arc(u.valToPos(run.samples[i], "x", true), u.valToPos(off, "y", true), 5 * scale, 0, 2 * Math.PI);
+          ctx.stroke();
+        }
+      }
+    }
+  });
+  ctx.restore();
+}
+
+// The complaints in words, with the times of what is marked.
+function complaints(run, group, marks, unit) {
+  const list = document.createElement("ul");
+  list.className = "complaints";
+  marks.forEach((mark, number) => {
+    const all = group.channels.flatMap((k) => mark.places[k]).sort((a, b) => a[0] - b[0]);
+    // Stretches of several channels that overlap are one.
+    const joint = [];
+    for (const [first, last] of all) {
+      if (joint.length && first <= joint.at(-1)[1]) joint.at(-1)[1] = Math.max(joint.at(-1)[1], last);
+      else joint.push([first, last]);
+    }
+    const places = joint.map((ends) => [...new Set(ends.map((i) => short(run.samples[i])))].join(" to "));
+    const more = places.length > 6 ? ` and ${places.length - 6} more` : "";
+    const line = document.createElement("li");
+    const sign = document.createElement("b");
+    sign.textContent = mark.stretch ? "▬" : "○";
+    sign.style.color = markColour(number);
+    line.append(sign, `${mark.text} (at ${places.slice(0, 6).join(", ")}${more} ${unit})`);
+    list.append(line);
+  });
+  return list;
+}
+
 class Charts {
   constructor(box, data, chosen) {
     this.box = box;
@@ -127,6 +214,8 @@ class Charts {
         this.residuals(run, group);
     }
     this.mark(this.time ?? run.times[0]);
+    // A new chart empties its legend at the end of this turn.
+    requestAnimationFrame(() => this.mark(this.time));
   }
 
   // Measurements first: the fitted line runs over their dots, and neither hides the other.
@@ -173,7 +262,11 @@ class Charts {
       pxAlign: 0,
       spanGaps: true,
       points: { show: false },
-      value: told,
+      // Between its rows, too, which are few where it is straight.
+      value: (u) => {
+        const t = u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : this.time;
+        return told(u, t === undefined ? null : at(run.curve, placeIn(run.times, t), k));
+      },
     }));
     return { table: [apart(run.times), ...group.channels.map((k) => finite(column(run.curve, k)))], series };
   }
@@ -194,9 +287,12 @@ class Charts {
     });
   }
 
+  // Residuals over the band of the noise, and what the verdict complains of.
   residuals(run, group) {
     const colours = paint();
     const tables = [[apart(run.samples), ...group.channels.map((k) => finite(column(run.residual, k)))]];
+    const marks = (run.marks || []).filter((mark) => group.channels.some((k) => mark.places[k].length));
+    const bands = [];
     const series = group.channels.map((k) => ({
       label: `${this.data.channels[k].name}, measured − fitted`,
       stroke: colours.bodies[k % 6],
@@ -205,10 +301,27 @@ class Charts {
       points: { show: run.samples.length <= 400, size: 4 },
       value: told,
     }));
-    this.add(170, `off by${group.unit ? ` [${group.unit}]` : ""}`, tables, series, { down: group.down, run });
+    for (const { sigma, name } of run.noise ? noises(run, group, this.data.channels) : []) {
+      const edge = { stroke: colours.quiet, width: 0.8, dash: [4, 4], points: { show: false }, value: told };
+      const fill = `${colours.quiet}26`;
+      const last = series.length;
+      tables[0].push(
+        sigma.map((x) => (x === null ? null : 2 * x)),
+        sigma.map((x) => (x === null ? null : -2 * x)),
+      );
+      series.push(
+        { ...edge, spanGaps: true, class: "noise", label: `${name}± 2 standard deviations of the noise` },
+        { ...edge, spanGaps: true, class: "edge", label: "" },
+      );
+      bands.push({ series: [last + 1, last + 2], fill });
+    }
+    const title = `off by${group.unit ? ` [${group.unit}]` : ""}`;
+    const draw = [(u) => drawMarks(u, run, group, marks)];
+    this.add(170 + 8 * marks.length, title, tables, series, { down: group.down, run, bands, draw });
+    if (marks.length) this.box.lastElementChild.append(complaints(run, group, marks, this.data.time));
   }
 
-  add(height, title, tables, series, { down, bands, run }) {
+  add(height, title, tables, series, { down, bands, run, draw = [] }) {
     const holder = document.createElement("div");
     holder.className = "chart";
     this.box.append(holder);
@@ -218,9 +331,11 @@ class Charts {
       bands,
       timed: true,
       x: { range: (u, low, high) => (low === high ? whole : [low, high]) },
-      hooks: { drawClear: [eventTicks(run)], setScale: [(u, key) => key === "x" && this.zoomed(u)] },
+      hooks: { drawClear: [eventTicks(run)], draw, setScale: [(u, key) => key === "x" && this.zoomed(u)] },
     });
     const plot = new uPlot(options, tables.length > 1 ? joined(tables) : tables[0], holder);
+    plot.root.setAttribute("aria-label", `${title} against time; its legend has the values at the time shown`);
+    plot.root.setAttribute("role", "group");
     const line = document.createElement("div");
     line.className = "now";
     plot.over.append(line);
@@ -250,6 +365,9 @@ class Charts {
       // Moved without painting the chart anew; its own width is the chart's.
       plot.now.style.transform = `translateX(${100 * part}%)`;
       plot.now.hidden = !(part >= 0 && part <= 1);
+      // The legend has the values there, for whoever has no pointer: a series' own nearest sample.
+      const shown = !plot.root.parentElement.classList.contains("many") && !(plot.cursor.left >= 0);
+      if (shown) plot.setLegend({ idxs: nearestOf(plot.data, t) });
     }
   }
 

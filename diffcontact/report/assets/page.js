@@ -8,7 +8,7 @@ function start() {
   // What is folded away is printed, too; paper is white and as wide as it is.
   const printing = (on) => {
     document.documentElement.classList.toggle("printed", on);
-    if (on) for (const details of document.querySelectorAll("details")) details.open = true;
+    if (on) for (const details of document.querySelectorAll("details:not(.values)")) details.open = true;
     looks.dispatchEvent(new Event("change"));
   };
   addEventListener("beforeprint", () => printing(true));
@@ -28,7 +28,7 @@ function start() {
       data,
       data.runs.map((run, i) => player.decoded(i)),
     );
-  if (asked.has("open")) for (const details of document.querySelectorAll("details")) details.open = true;
+  if (asked.has("open")) for (const details of document.querySelectorAll("details:not(.values)")) details.open = true;
   document.documentElement.classList.add("ready");
 }
 

@@ -142,7 +142,10 @@ function small(box, x, y, table, series, scales = {}) {
   const holder = document.createElement("div");
   holder.className = "chart";
   holder.dataset.last = table[0].at(-1);
-  box.append(holder);
+  const cell = document.createElement("div");
+  cell.className = "cell";
+  cell.append(holder, numbersOf(x, y, table, series));
+  box.append(cell);
   const options = chartOptions(holder, 220, y, x, series, { ...scales, xLabel: "" });
   options.legend = { show: false };
   options.cursor = { show: false };
@@ -150,4 +153,23 @@ function small(box, x, y, table, series, scales = {}) {
   new ResizeObserver(() =>
     requestAnimationFrame(() => holder.clientWidth && plot.setSize({ width: holder.clientWidth, height: 220 })),
   ).observe(holder);
+}
+
+// What a chart shows, as a table that unfolds.
+function numbersOf(x, y, table, series) {
+  const details = document.createElement("details");
+  details.className = "values";
+  details.innerHTML = "<summary></summary><div class=scroll tabindex=0 role=region><table></table></div>";
+  details.querySelector("summary").textContent = `${y} by ${x}, as a table`;
+  details.querySelector(".scroll").setAttribute("aria-label", `${y} by ${x}`);
+  const rows = [[x, ...series.map((one) => one.label || y)], ...table[0].map((_, i) => table.map((values) => values[i]))];
+  rows.forEach((row, i) => {
+    const line = details.querySelector("table").insertRow();
+    for (const value of row) {
+      const cell = document.createElement(i ? "td" : "th");
+      cell.textContent = i ? told(null, value) : value;
+      line.append(cell);
+    }
+  });
+  return details;
 }

@@ -68,6 +68,7 @@ function decodedRun(run) {
     decoded.samples = unpacked(run.samples).data;
     decoded.measured = unpacked(run.measured);
     decoded.residual = unpacked(run.residual);
+    if (run.noise) decoded.noise = unpacked(run.noise);
   }
   if (run.bands) decoded.bands = run.bands.map(unpacked);
   if (run.motion) {
