@@ -167,8 +167,8 @@ def ticks(low: float, high: float, most: int = _FEW_TICKS) -> list[tuple[float, 
         if values.size > most + 1 or not enough:
             continue
         decimals = next(d for d in range(20) if abs(step * 10**d - round(step * 10**d)) < 1e-6 * step * 10**d)
-        plain = decimals <= 7 and np.abs(values).max(initial=0.0) < 1e7
-        texts = [f"{x:.{decimals}f}" if plain else f"{x:.9g}" for x in values]
+        forms = [f"{x:.{decimals}f}" for x in values], [f"{x:.9g}" for x in values]
+        texts = min(forms, key=lambda found: max(map(len, found)))
         return [(100 * float((x - low) / (high - low)), text) for x, text in zip(values, texts, strict=True)]
     return []
 
