@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffcontact.arguments import placed
-from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import accuracy, add_scene
+from diffcontact.commands.options import add_scene
+from diffcontact.commands.outcome import ExitCode, about
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage
 from diffcontact.hypotheses import report
-from diffcontact.scene.study import Study, read_study
+from diffcontact.scene.study import Study, accuracy, read_study
 from diffcontact.simulate import simulate
 from diffcontact.status import Status
 from diffcontact.system import System

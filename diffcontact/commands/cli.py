@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from diffcontact.commands import check, demo, design, doctor, ensemble, fit, new, scene, simulate
 from diffcontact.commands.cache import use_cache
-from diffcontact.commands.complaint import ExitCode, complain, unforeseen
+from diffcontact.commands.outcome import ExitCode, complain, unforeseen
 from diffcontact.ensemble.tasks import LostChunkError
 from diffcontact.host.interruption import heeded
 from diffcontact.host.messages import say

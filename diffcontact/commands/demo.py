@@ -9,10 +9,9 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.fit import fit_and_report
 from diffcontact.commands.options import path
-from diffcontact.commands.output import require_own
+from diffcontact.commands.outcome import ExitCode, require_own
 from diffcontact.host.files import require_writable, write_atomically
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage

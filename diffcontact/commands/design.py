@@ -18,17 +18,24 @@ from typing import Any
 
 import numpy as np
 
-from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import RANGE, add_scene, count, parse_times, path, setting
-from diffcontact.commands.output import as_json, is_design, require_own, results_folder, written_all_the_same
+from diffcontact.commands.options import add_scene, count, parse_times, path
+from diffcontact.commands.outcome import (
+    ExitCode,
+    about,
+    as_json,
+    is_design,
+    require_own,
+    results_folder,
+    written_all_the_same,
+)
 from diffcontact.host.files import require_writable, write_atomically
 from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.identify import Design, Interval, design
 from diffcontact.identify.experiment.design import CHANNELS, DURATION, FRAME_RATE, RECORDING, RUNS
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.preparation import PreparedRun
-from diffcontact.scene.study import Study, read_study
-from diffcontact.scene.units import number
+from diffcontact.scene.study import Study, read_study, setting
+from diffcontact.scene.units import RANGE, number
 
 HELP = "say what to film next, so that a parameter becomes as certain as possible"
 EXAMPLE = "design out/demo/carts.toml --sought restitution --control duration=2:6 --out out/next"

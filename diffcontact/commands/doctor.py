@@ -18,7 +18,7 @@ import numpy as np
 
 from diffcontact import qp
 from diffcontact.commands import cache
-from diffcontact.commands.complaint import ExitCode
+from diffcontact.commands.outcome import ExitCode
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage
 from diffcontact.host.versions import versions

@@ -24,16 +24,16 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import RANGE, add_scene, count, parse_times, path, read_values, setting, tolerance
-from diffcontact.commands.output import file_of
+from diffcontact.commands.options import add_scene, count, parse_times, path
+from diffcontact.commands.outcome import ExitCode, about, file_of
 from diffcontact.ensemble import ensemble
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import did_you_mean, say, shown
 from diffcontact.host.progress import stage
 from diffcontact.scene.document import Scene, read_scene
-from diffcontact.scene.study import require_possible
-from diffcontact.scene.ties import followed
+from diffcontact.scene.parameters import followed
+from diffcontact.scene.study import require_possible, setting, tolerance
+from diffcontact.scene.units import RANGE, read_values
 from diffcontact.simulate import OF_THE_STEP, change, judged, simulate
 from diffcontact.status import Status
 from diffcontact.trajectory import Trajectory
@@ -51,6 +51,7 @@ _PATIENCE = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """SCENE [--data FILE ...] --vary NAME=VALUES ... --out PLACE [--times ...] [--chunk N] [--dask ADDRESS]"""
     add_scene(parser)
     parser.add_argument(
         "--vary",

@@ -9,9 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from diffcontact.commands.complaint import ExitCode, about, complain
 from diffcontact.commands.options import add_scene, path
-from diffcontact.commands.output import as_json, is_result, require_own, results_folder, written_all_the_same
+from diffcontact.commands.outcome import (
+    ExitCode,
+    about,
+    as_json,
+    complain,
+    is_result,
+    require_own,
+    results_folder,
+    written_all_the_same,
+)
 from diffcontact.commands.result_page import with_evidence, with_restitution
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
@@ -20,8 +28,7 @@ from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.identify.verdict.texts import Words
 from diffcontact.identify.verdict.verdict import NO
 from diffcontact.report import Channel, Report, is_page, page
-from diffcontact.report.content import short
-from diffcontact.report.table import INTERVAL, text_table
+from diffcontact.report.content import INTERVAL, short, text_table
 from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.spread import (
     doubts,

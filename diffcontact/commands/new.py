@@ -6,9 +6,8 @@ import argparse
 import errno
 from pathlib import Path
 
-from diffcontact.commands.complaint import ExitCode
 from diffcontact.commands.options import path
-from diffcontact.commands.output import file_of
+from diffcontact.commands.outcome import ExitCode, file_of
 from diffcontact.host.files import require_writable, write_new
 from diffcontact.host.messages import one_line, say
 

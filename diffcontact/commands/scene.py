@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from textwrap import wrap
 from typing import Any
 
-from diffcontact.commands.complaint import ExitCode
+from diffcontact.commands.outcome import ExitCode
 from diffcontact.host.messages import say
 from diffcontact.scene import document, keys, parameters
 from diffcontact.scene.keys import Table
@@ -23,7 +23,7 @@ EXAMPLE = "scene"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    pass
+    """Nothing besides the command."""
 
 
 def run(options: argparse.Namespace) -> ExitCode:

@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from diffcontact.arguments import placed
-from diffcontact.commands.complaint import ExitCode, about
-from diffcontact.commands.options import RANGE, accuracy, add_scene, parse_times, path, setting
-from diffcontact.commands.output import file_of, require_own, results_folder, written_all_the_same
+from diffcontact.commands.options import add_scene, parse_times, path
+from diffcontact.commands.outcome import ExitCode, about, file_of, require_own, results_folder, written_all_the_same
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage
 from diffcontact.report import is_page, page
 from diffcontact.report.simulated import trajectory_report
 from diffcontact.scene.document import Scene, read_scene
+from diffcontact.scene.study import accuracy, setting
+from diffcontact.scene.units import RANGE
 from diffcontact.simulate import simulate
 from diffcontact.status import Status
 from diffcontact.system import System

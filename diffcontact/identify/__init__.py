@@ -4,6 +4,7 @@ from diffcontact.identify.comparison import Comparison, LawComparison, compare, 
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.design import Candidate, Design, design
 from diffcontact.identify.experiment.fisher import what_helps
+from diffcontact.identify.fit import NOISES as NOISES
 from diffcontact.identify.fit import check, fit
 from diffcontact.identify.identifiable import Identifiability
 from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test

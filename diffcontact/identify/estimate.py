@@ -12,7 +12,7 @@ from diffcontact.identify.noise import autocorrelation
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain
-from diffcontact.report.table import INTERVAL, within
+from diffcontact.report.content import INTERVAL, within
 
 
 @dataclass(frozen=True, eq=False)

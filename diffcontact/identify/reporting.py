@@ -24,10 +24,10 @@ from diffcontact.identify.problem.parameters import Real
 from diffcontact.identify.verdict.verdict import Verdict
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report import Channel, Event, Numbers, ProfileView, Report, RunView
+from diffcontact.report.content import caveat, estimates_of
 from diffcontact.report.course import Course
 from diffcontact.report.motion import motion
 from diffcontact.report.simulated import channel_of, coordinates_of, events_of, single, small, system_course
-from diffcontact.report.table import caveat, estimates_of
 from diffcontact.schemes.event_timed import EventTimed
 from diffcontact.system import System
 from diffcontact.trajectory import Trajectory

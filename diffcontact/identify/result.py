@@ -32,8 +32,8 @@ from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Reason, Units
 from diffcontact.identify.verdict.verdict import Verdict, judge
 from diffcontact.report import framed, page
+from diffcontact.report.content import text_table
 from diffcontact.report.figures import figure
-from diffcontact.report.table import text_table
 from diffcontact.simulate import Trajectory
 from diffcontact.status import Status
 

@@ -6,7 +6,7 @@
                  times, window, decimal, missing, ...              -> diffcontact.scene.measurements
 [preparation]    from columns to the system's coordinates          -> diffcontact.scene.preparation
 [parameters.x]   value, unit, bounds, free, per_run, prior         -> diffcontact.scene.parameters
-[ties]           parameters that follow from others                -> diffcontact.scene.ties
+[ties]           parameters that follow from others                -> diffcontact.scene.parameters
 [fit]            loss, f_scale, noise, starts, shooting, terms      -> diffcontact.identify.fit
 [output]         folder
 """
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from diffcontact.host.files import read_text
 from diffcontact.host.messages import shown
-from diffcontact.identify.fit import NOISES
+from diffcontact.identify import NOISES
 from diffcontact.identify.problem.loss import LOSSES, ROBUST
 from diffcontact.identify.search import SHOOTING
 from diffcontact.scene.keys import Table, gathered
@@ -33,9 +33,18 @@ from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem
 from diffcontact.scene.measurements import KEYS as READING_KEYS
 from diffcontact.scene.measurements import Measurements, Reading, rate_of, read_measurements
 from diffcontact.scene.mechanism import named  # noqa: F401, registers its kinds
-from diffcontact.scene.parameters import UNIT, Parameter, Scaled, counts_pixels, read_parameters, read_scale
+from diffcontact.scene.parameters import (
+    UNIT,
+    Parameter,
+    Scaled,
+    Tie,
+    counts_pixels,
+    read_parameters,
+    read_scale,
+    read_ties,
+    wholly_tied,
+)
 from diffcontact.scene.preparation import PREPARATIONS, Preparation, PreparedRun
-from diffcontact.scene.ties import Tie, read_ties, wholly_tied
 from diffcontact.scene.units import SIZES, Unit
 
 KEYS = {

@@ -17,8 +17,7 @@ from scipy.optimize import least_squares
 from diffcontact.host.messages import did_you_mean, shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS, RESTITUTION_OF, RUBBING_LAW, Quantity, ReadySystem
-from diffcontact.scene.preparation.coordinates import followed, starts
-from diffcontact.scene.preparation.run import PREPARATIONS, Preparation, PreparedRun
+from diffcontact.scene.preparation.coordinates import PREPARATIONS, Preparation, PreparedRun, followed, starts
 from diffcontact.systems import mechanism
 from diffcontact.systems.mechanism import Mechanism, Observed
 from diffcontact.systems.tree import Tree

@@ -21,8 +21,7 @@ from diffcontact.identify import FitResult, Spread, spread
 from diffcontact.identify.spread import Value, one_recording_twice
 from diffcontact.identify.verdict.verdict import NO, YES
 from diffcontact.report import Numbers, Report
-from diffcontact.report.content import short
-from diffcontact.report.table import INTERVAL, estimates_of
+from diffcontact.report.content import INTERVAL, estimates_of, short
 from diffcontact.scene.parameters import Parameter
 from diffcontact.scene.study import Study
 

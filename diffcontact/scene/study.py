@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from diffcontact import identify
+from diffcontact.drawing import Draw
 from diffcontact.host.progress import stage
 from diffcontact.host.versions import versions
-from diffcontact.identify import FitResult, Observations, Problem, compare, fit
+from diffcontact.identify import FitResult, Observations, Problem
 from diffcontact.identify.estimate import FreedTerm
-from diffcontact.identify.fit import Progress
+from diffcontact.identify.problem.objective import Progress
 from diffcontact.identify.problem.observations import Impacts
 from diffcontact.identify.problem.parameters import Normal
 from diffcontact.identify.verdict.explanations import wanted_term
@@ -24,11 +26,14 @@ from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import short
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.kinds import Quantity
-from diffcontact.scene.parameters import Parameter, possible
+from diffcontact.scene.measurements import FROM_DATA
+from diffcontact.scene.parameters import Parameter, followed, free_elements, possible, tied_start
 from diffcontact.scene.preparation import PreparedRun
-from diffcontact.scene.ties import free_elements, tied_start
+from diffcontact.scene.units import RANGE
 from diffcontact.system import System
 
+# What shorter steps may change: this part of the noise; this much where the noise is one of times.
+_PART_OF_NOISE, _TOLERANCE = 0.1, 1e-6
 # What reasons say of arguments of `fit`, and what a scene says.
 PHRASES = (
     (
@@ -152,7 +157,7 @@ class Study:
             there, term = wanted
             more = study._with_free(result, there.value, term)
             again = more._as_written(progress)
-            if not again.converged or compare(again, result).bic >= 0:
+            if not again.converged or identify.compare(again, result).bic >= 0:
                 break
             study, freed = more, (*freed, term)
             result = replace(again, freed=freed)
@@ -166,7 +171,7 @@ class Study:
 
     def _as_written(self, progress: Progress | None) -> FitResult:
         task = self.task()
-        return fit(task.problems, task.params, task.free, **task.known, progress=progress, **self.scene.fit)
+        return identify.fit(task.problems, task.params, task.free, **task.known, progress=progress, **self.scene.fit)
 
     @property
     def _terms(self) -> dict[str, Quantity]:
@@ -253,6 +258,55 @@ def read_study(scene: str | Path, files: Sequence[str | Path] = ()) -> Study:
         for i, run in enumerate(runs):
             _require_apart(study, document.ready.system, i, run)
     return study
+
+
+def setting(
+    document: Scene,
+    scene: str | Path,
+    files: Sequence[str | Path],
+    times: NDArray | None,
+    given: Collection[str] = (),
+    others: str = "",
+) -> tuple[dict[str, NDArray], NDArray, Draw | None]:
+    """Parameters (SI), times and picture of a scene's first run; times (m,) are in the scene's unit."""
+    grid = None if times is None else document.reading.time_factor * times
+    if files or document.files:
+        study = read_study(scene, files)
+        first = study.runs[0]
+        return study.params(0), first.times if grid is None else grid, first.draw
+    if grid is None:
+        raise ValueError(
+            f"{document.file}: data.files: missing, and no --data was given; expected a CSV file, or --times {RANGE}"
+        )
+    params: dict[str, NDArray] = {}
+    for name, shape in document.ready.given.items():
+        # Without elements it needs no measurement: the turning points before the first of one bounce.
+        if shape is None or 0 not in shape:
+            raise ValueError(f"{document.file}: system: takes its {name} from measurements, expected --data")
+        params[name] = np.zeros(shape)
+    for name, parameter in document.parameters.items():
+        if parameter.value is None and name not in given:
+            raise ValueError(f"{parameter.at}.value: {FROM_DATA!r} without any, expected a number, {others}--data")
+        params[name] = np.zeros(document.ready.quantities[name].shape) if parameter.value is None else parameter.value
+    held = followed({name: value[None] for name, value in params.items()}, document.ties)
+    params = {name: value[0] for name, value in held.items()}
+    later = {*given, *(tie.name for tie in document.ties if tie.source in given)}
+    for name, parameter in document.parameters.items():
+        if name not in later:
+            require_possible(parameter, document, params[name])
+    return params, grid, None
+
+
+def accuracy(document: Scene) -> dict[str, Any]:
+    """Arguments of `simulate` for the steps of a scene."""
+    if isinstance(document.substeps, str):
+        return {"substeps": document.substeps, "tolerance": tolerance(document)}
+    return {"substeps": document.substeps}
+
+
+def tolerance(document: Scene) -> float:
+    """Allowed change by shorter steps, in the system's units."""
+    return _TOLERANCE if document.preparation.hears else _PART_OF_NOISE * document.noise
 
 
 def _read_runs(document: Scene, files: Sequence[str | Path]) -> tuple[PreparedRun, ...]:

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from diffcontact.host.messages import did_you_mean, shown
 
 # name -> (factor to SI, powers of length, mass, time, angle); counts are numbers, a pixel is a length of its own, a
@@ -137,6 +140,23 @@ def whole(text: str) -> int:
     if _WHOLE.fullmatch(text.strip()) is None:
         raise ValueError(f"{shown(text.strip())} is not a whole number")
     return int(text)
+
+
+RANGE = "LOW:HIGH:COUNT"
+
+
+def read_values(at: str, text: str, most: int) -> NDArray:
+    """Read LOW:HIGH:COUNT, at most `most`; errors begin with `at`."""
+    try:
+        low, high, count = text.split(":")
+        low, high, count = number(low), number(high), whole(count)
+    except ValueError:
+        low, high, count = 0.0, 0.0, 0
+    if count < 2:
+        raise ValueError(f"{at}: {shown(text.strip())}, expected {RANGE}, two numbers and a count of at least 2")
+    if count > most:
+        raise ValueError(f"{at}: {count} values, expected at most {most}")
+    return np.linspace(low, high, count)
 
 
 def sizable(value: float) -> bool:

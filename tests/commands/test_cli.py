@@ -11,9 +11,8 @@ from command_line import BALL, assert_one_line, write
 from tables import cases
 
 from diffcontact.commands.cli import THREADS, _parser, main
-from diffcontact.commands.complaint import complain
 from diffcontact.commands.demo import SCENE
-from diffcontact.commands.output import file_of, results_folder, written_all_the_same
+from diffcontact.commands.outcome import complain, file_of, results_folder, written_all_the_same
 from diffcontact.host import files
 from diffcontact.host.messages import say
 from diffcontact.scene.document import read_scene

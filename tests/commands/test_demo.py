@@ -9,7 +9,7 @@ import pytest
 
 from diffcontact.commands.cli import main
 from diffcontact.commands.demo import TRUTH
-from diffcontact.commands.output import is_result
+from diffcontact.commands.outcome import is_result
 from diffcontact.report import is_page
 from diffcontact.scene.study import Study, read_study
 

@@ -9,7 +9,7 @@ from tables import cases
 
 from diffcontact.identify import Interval, Normal, Positive
 from diffcontact.scene import read_study
-from diffcontact.scene.ties import free_elements
+from diffcontact.scene.parameters import free_elements
 
 # Two balls on a line; the second rests. m1 v1 = m1 u1 + m2 u2, u2 - u1 = e v1.
 SCENE = """\

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from diffcontact.scene import measurements
-from diffcontact.scene.clock import frame_clock
-from diffcontact.scene.measurements import Reading, read_measurements
+from diffcontact.scene.measurements import Reading, frame_clock, read_measurements
 
 GOOD = "t,x,comment\n0.0,1.5,start\n0.1,,lost\n\n0.3, ,lost too\n"
 

@@ -8,8 +8,7 @@ from tables import cases
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS
-from diffcontact.scene.preparation.free_decay import angular_frequency
-from diffcontact.scene.preparation.lines import knee
+from diffcontact.scene.preparation.lines import angular_frequency, knee
 
 TIMES = np.linspace(0.0, 3.0, 301)
 NAMES = ("x1", "y1", "z1", "x2", "y2", "z2")

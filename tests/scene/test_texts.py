@@ -5,28 +5,27 @@ import pytest
 
 from diffcontact.commands import ensemble, options
 from diffcontact.host.messages import one_line, printable, shown
+from diffcontact.report.content import number as printed
 from diffcontact.report.content import short
-from diffcontact.report.table import number as printed
-from diffcontact.scene import units
-from diffcontact.scene.draft import headings, motion
+from diffcontact.scene import recordings, units
+from diffcontact.scene.draft import layout, motion
 from diffcontact.scene.draft.survey import is_angle
 from diffcontact.scene.measurements import lines_of
 from diffcontact.scene.preparation import bounces
-from diffcontact.scene.recordings import sheet
 from diffcontact.scene.study import without_unit
 
-UNIT = headings.Headings()
+UNIT = layout.Headings()
 T = np.linspace(0.0, 2.0, 801)
 
 ONE_BY_ONE = [
     (UNIT.unit, {"x [mm]": "mm", "t/ms": "ms", "height (inches)": "in", "x_cm": "cm", "v_m_s": "m/s", "x (left)": ""}),
     (UNIT.quantity, {"v [m/s]": "a velocity", "F_N": "a force", "theta [deg]": "an angle", "y [mm]": ""}),
     (
-        headings.axis_of,
+        layout.axis_of,
         {"ball x [mm]": ("x", "ball"), "X2": ("x", "2"), "cy": ("y", "c"), "left cart": ("", "left cart")},
     ),
-    (headings.is_spacing, {"dt": True, "delta_t [ms]": True, "time step (s)": True, "t": False, "distance": False}),
-    (headings.read_unit, {"MM": "mm", "µs": "us", "in pixels": "px", "cm, from the wall": "cm", "yd": "", "1": ""}),
+    (layout.is_spacing, {"dt": True, "delta_t [ms]": True, "time step (s)": True, "t": False, "distance": False}),
+    (layout.read_unit, {"MM": "mm", "µs": "us", "in pixels": "px", "cm, from the wall": "cm", "yd": "", "1": ""}),
     (is_angle, {"angle": True, "theta 2": True, "disc_phi": True, "x": False, "photo": False}),
     (units.is_unit, {"mm/s^2": True, "mn": False, "m^12": False, ";0.25": False}),
     (units.number, {" -1.5e3 ": -1500.0}),
@@ -41,7 +40,7 @@ ONE_BY_ONE = [
     (printable, {"\x1b[31mred\u202e": "\\x1b[31mred\\u202e"}),
     (shown, {10**400: "100000000000000000...0000000000000000000"}),
     (lines_of, {"a\r\nb\rc\n": ["a", "b", "c"]}),
-    (sheet.listed, {"abcdefghijk": "a, b, c, d, e, f, g, h and 3 more"}),
+    (recordings.listed, {"abcdefghijk": "a, b, c, d, e, f, g, h and 3 more"}),
 ]
 REFUSED = [
     (units.number, "2_00.1", "'2_00.1' is not a number"),

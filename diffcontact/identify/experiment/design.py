@@ -42,7 +42,7 @@ from diffcontact.identify.result import FitResult
 from diffcontact.identify.verdict.texts import listed
 from diffcontact.numerics.batching import side_by_side
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.report.table import aligned
+from diffcontact.report.content import aligned
 from diffcontact.status import Status
 
 if TYPE_CHECKING:

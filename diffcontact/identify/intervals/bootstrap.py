@@ -16,7 +16,7 @@ from diffcontact.identify.noise import Autoregression, run_noise
 from diffcontact.identify.result import FitResult, estimate
 from diffcontact.identify.search import Outcome, explored, solve
 from diffcontact.identify.verdict.verdict import Verdict
-from diffcontact.report.table import sampled_table, within
+from diffcontact.report.content import sampled_table, within
 from diffcontact.status import Status
 
 _TOLERANCE, _STEPS = 1e-6, 30

@@ -34,7 +34,7 @@ from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import residual
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.verdict.verdict import Verdict
-from diffcontact.report.table import sampled_table, within
+from diffcontact.report.content import sampled_table, within
 from diffcontact.status import Status
 
 # The draws are made in so many pieces, at most.

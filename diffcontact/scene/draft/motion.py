@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.integrate import cumulative_trapezoid
 from scipy.signal import savgol_filter
 
-from diffcontact.scene.preparation.free_decay import angular_frequency, harmonic
+from diffcontact.scene.preparation.lines import angular_frequency, harmonic
 
 # Part of the swing that a sinusoid may leave, over a few periods. What it leaves of equal parabolas between bounces is
 # sqrt(sum n^-4 - 1) = 0.29 of their first harmonic.

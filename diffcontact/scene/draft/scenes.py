@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from diffcontact.host.messages import one_line, shown
 from diffcontact.identify.noise import roughness
 from diffcontact.scene.document import parse_scene
-from diffcontact.scene.draft.headings import FULL_TURN, core
+from diffcontact.scene.draft.layout import FULL_TURN, core
 from diffcontact.scene.draft.motion import SWING_LEFT, Strike, curvature, fall, oscillates, pushed, strikes, wall_run
 from diffcontact.scene.draft.survey import Column, Marker, Survey, levers_of, quoted, quoted_names, scatter
 from diffcontact.scene.keys import Table

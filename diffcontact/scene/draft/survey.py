@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from diffcontact.host.files import read_bytes, read_text
 from diffcontact.host.messages import shown
 from diffcontact.identify.noise import roughness
-from diffcontact.scene.clock import increasing, resolution, straight_clock, summed
-from diffcontact.scene.draft.headings import (
+from diffcontact.scene.draft.layout import (
     COUNT,
     FRAME,
     FULL_TURN,
@@ -27,12 +26,25 @@ from diffcontact.scene.draft.headings import (
     TIME,
     TIMES,
     Headings,
+    Layout,
     axis_of,
     core,
+    encoding_of,
     is_spacing,
+    layout_of,
 )
-from diffcontact.scene.draft.layout import Layout, encoding_of, layout_of
-from diffcontact.scene.measurements import FROM_DATA, LEAVE_OUT, Reading, lines_of, open_sheet, read_measurements
+from diffcontact.scene.measurements import (
+    FROM_DATA,
+    LEAVE_OUT,
+    Reading,
+    increasing,
+    lines_of,
+    open_sheet,
+    read_measurements,
+    resolution,
+    straight_clock,
+    summed,
+)
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.units import factor
 

@@ -1,6 +1,6 @@
 """Prepare runs from columns: each `kind` is a function of a module here, registered by `PREPARATIONS.add`."""
 
-from diffcontact.scene.preparation import bounces, coordinates, free_decay, impacts, lines
-from diffcontact.scene.preparation.run import PREPARATIONS, Preparation, PreparedRun
+from diffcontact.scene.preparation import bounces, coordinates, impacts, lines
+from diffcontact.scene.preparation.coordinates import PREPARATIONS, Preparation, PreparedRun
 
-__all__ = ["PREPARATIONS", "Preparation", "PreparedRun", "bounces", "coordinates", "free_decay", "impacts", "lines"]
+__all__ = ["PREPARATIONS", "Preparation", "PreparedRun", "bounces", "coordinates", "impacts", "lines"]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from diffcontact.identify.noise import roughness
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import ReadySystem
-from diffcontact.scene.preparation.run import PREPARATIONS, RESTITUTION_STARTS, Preparation, PreparedRun
+from diffcontact.scene.preparation.coordinates import PREPARATIONS, RESTITUTION_STARTS, Preparation, PreparedRun
 
 # A row repeats the one before if it moves by less than this part of what both its neighbours move, and lacks so many
 # standard deviations of their mean by the noise: the noise alone stops a slow body, too.

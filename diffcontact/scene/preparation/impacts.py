@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from diffcontact.host.messages import shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import ReadySystem
-from diffcontact.scene.preparation.run import PREPARATIONS, RESTITUTION_STARTS, Preparation, PreparedRun
+from diffcontact.scene.preparation.coordinates import PREPARATIONS, RESTITUTION_STARTS, Preparation, PreparedRun
 
 # The velocities are those at these times; the system is struck between them.
 _TIMES = np.array([0.0, 2.0])
