@@ -15,26 +15,17 @@ one as `draw=` too. The function may be traceable by JAX (it is then called once
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-_T = TypeVar("_T")
 # Of a field that is no array.
 _STATIC = {"static": True}
 
 
-def _pytree(cls: type[_T]) -> type[_T]:
-    """A dataclass whose arrays JAX can see."""
-    known = fields(cls)  # pyright: ignore[reportArgumentType]
-    static = [entry.name for entry in known if entry.metadata.get("static")]
-    arrays = [entry.name for entry in known if entry.name not in static]
-    return jax.tree_util.register_dataclass(cls, data_fields=arrays, meta_fields=static)
-
-
-@_pytree
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Ball:
     """Discs in a plane, spheres in space, beads on a line; one or many.
@@ -51,7 +42,7 @@ class Ball:
     turn: Any = None
 
 
-@_pytree
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Polygon:
     """A polygon in a plane.
@@ -67,7 +58,7 @@ class Polygon:
     turn: Any = 0.0
 
 
-@_pytree
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Ellipse:
     """An ellipse in a plane.
@@ -83,7 +74,7 @@ class Ellipse:
     turn: Any = 0.0
 
 
-@_pytree
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Polyhedron:
     """A polyhedron in space.
@@ -101,7 +92,7 @@ class Polyhedron:
     faces: tuple[tuple[int, ...], ...] = field(default=(), metadata=_STATIC)
 
 
-@_pytree
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Wall:
     """A plane, or a line in a plane, or a stop on a line; solid behind it.
@@ -115,7 +106,7 @@ class Wall:
     offset: Any
 
 
-@_pytree
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Line:
     """A line through points: a rod, a thread, a track.
@@ -127,7 +118,7 @@ class Line:
     points: Any
 
 
-@_pytree
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Spring:
     """A spring.
@@ -140,7 +131,7 @@ class Spring:
     end: Any
 
 
-@_pytree
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Beads:
     """Beads on parallel wires, one for each number.
@@ -223,7 +214,6 @@ def beads(t: Any, q: Any, params: Any) -> tuple[Shape, ...]:
         >>> beads(0.0, jnp.array([0.5, 2.0]), {})[0].values.tolist()
         [0.5, 2.0]
     """
-    del t, params
     return (Beads(jnp.ravel(jnp.asarray(q))),)
 
 

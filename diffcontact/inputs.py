@@ -330,13 +330,13 @@ class Requirement:
 
 
 def must(holds, status, line, *values, of=None) -> Requirement:
-    """Make a `Requirement` that `holds` or not, with the values that its line tells of."""
-    return Requirement(holds, values, status, line, of)
+    """Make a `Requirement` that `holds` or not; its line is a format of the values, or a function of them."""
+    return Requirement(holds, values, status, line.format if isinstance(line, str) else line, of)
 
 
 def within(name, expected: str, value, holds, status=Status.BAD_INPUT, of=None) -> Requirement:
     """Require that `holds` is true of all entries of a value; `expected` says so in words."""
-    return must(jnp.all(holds), status, lambda value: f"{name}: expected {expected}, got {value}", value, of=of)
+    return must(jnp.all(holds), status, f"{name}: expected {expected}, got {{}}", value, of=of)
 
 
 def not_negative(name, value) -> Requirement:

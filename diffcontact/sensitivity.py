@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -22,7 +21,7 @@ from diffcontact.certify.differences import agreement, gather, moved_ends, names
 from diffcontact.certify.singularity import Singularity
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.scheme import Scheme
-from diffcontact.simulate import HALVINGS, Trajectory, astride, change, halved, judged, simulate
+from diffcontact.simulate import HALVINGS, TOLERANCE, Trajectory, astride, change, halved, judged, simulate
 from diffcontact.status import Status, first
 from diffcontact.stepping import work
 
@@ -35,7 +34,7 @@ PASSES_AT_ONCE = 64
 _MOST_STEPS = 65536
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["trajectory", "dq", "du"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Sensitivity:
     """A trajectory and its derivatives.
@@ -157,7 +156,7 @@ def sensitivity(
     if inside or substeps != "auto":
         simulate(system, params, q0, u0, times, scheme=scheme, substeps=substeps)  # says what is wrong with it
     if tolerance is None:
-        tolerance = max(1e-6, 1e4 * float(jnp.finfo(q0.dtype).eps))
+        tolerance = max(TOLERANCE, 1e4 * float(jnp.finfo(q0.dtype).eps))
     number, found, error = halved(
         lambda number: run(placed(number)),
         lambda one, other: _change(one, other, gather(params, q0, u0, wrt)),

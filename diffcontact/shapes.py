@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from diffcontact.numerics.linear import nonzero, safe_sqrt
+from diffcontact.numerics.linear import length, nonzero
 
 __all__ = ["Ball", "Box", "Ellipse", "Ellipsoid", "Outline", "Polygon", "Polyhedron", "Shape", "outline"]
 
@@ -50,7 +50,7 @@ class Nearest(NamedTuple):
 
 def away(apart: Array, foot: Array, inside) -> Nearest:
     """Return the `Nearest` to a point that is `apart` (m,) from the foot."""
-    size = safe_sqrt(jnp.sum(apart**2))
+    size = length(apart)
     sign = jnp.where(inside, -1.0, 1.0).astype(apart.dtype)
     return Nearest(sign * size, foot, sign * apart / nonzero(size))
 
@@ -201,7 +201,6 @@ class Ellipse(_Ellipsoidal):
     dimensions: ClassVar[tuple[int, ...]] = (2,)
 
     def inertia(self, dimension: int) -> Any:
-        del dimension
         return (numbers(self.semi_axes) ** 2).sum() / 4
 
 
@@ -222,7 +221,6 @@ class Ellipsoid(_Ellipsoidal):
     dimensions: ClassVar[tuple[int, ...]] = (3,)
 
     def inertia(self, dimension: int) -> Any:
-        del dimension
         squares = numbers(self.semi_axes) ** 2
         return (squares.sum() - squares) / 5
 
@@ -231,7 +229,6 @@ class _Polytope(Shape):
     vertices: Any
 
     def spots(self, dimension: int) -> Spots:
-        del dimension
         return Spots(numbers(self.vertices), None)
 
 
@@ -362,7 +359,6 @@ class Polygon(_Polytope):
         return Polygon(self.edges[0] - self.centroid[None])
 
     def inertia(self, dimension: int) -> Any:
-        del dimension
         here, after = self.edges
         if known(self.vertices):
             _require_centred("Polygon", self.centroid, here)
@@ -463,7 +459,6 @@ class Polyhedron(_Polytope):
         return Polyhedron(np.asarray(self.vertices) - self.centroid)
 
     def inertia(self, dimension: int) -> Any:
-        del dimension
         corners, volumes = self._tetrahedra
         _require_centred("Polyhedron", self.centroid, np.asarray(self.vertices))
         whole = np.sum(corners, axis=1)

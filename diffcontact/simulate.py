@@ -22,7 +22,7 @@ from diffcontact.system import System
 from diffcontact.trajectory import Trajectory
 
 # [m, m/s]
-_TOLERANCE = 1e-6
+TOLERANCE = 1e-6
 # A neighbour list doubles each time: more would be a mistake in the input.
 ENLARGEMENTS = 6
 
@@ -127,7 +127,7 @@ def simulate(
         if tolerance is not None:
             raise ValueError(f'tolerance={tolerance!r}: expected substeps="auto" with it, got substeps={substeps!r}')
         return run(substeps, percussions, changes)
-    tolerance = _TOLERANCE if tolerance is None else tolerance
+    tolerance = TOLERANCE if tolerance is None else tolerance
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((params, q0, u0, times, breaks, tolerance))):
         raise ValueError('substeps="auto" works outside transformations only (jit, vmap, grad): give a number inside')
     require_tolerance(tolerance)

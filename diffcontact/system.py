@@ -23,7 +23,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -73,12 +72,10 @@ class AllContacts:
 
     def neighbours(self, params, t, h, q: Array, u: Array) -> Any:
         """Find the system of the contacts that may close in the step of length h from (t, q, u)."""
-        del params, t, h, q, u
         return self
 
     def overlooked(self, q: Array, after: Array) -> Array:
         """() OK, or the `Status` of a step from q to `after` in which a contact beside these may have closed."""
-        del q, after
         return jnp.zeros((), int)
 
     def reported(self, impulse: Array) -> Array:
@@ -87,7 +84,6 @@ class AllContacts:
 
     def larger(self, status: Status = Status.NEIGHBOURS_FULL) -> Any:
         """Enlarge what this status says was too small; None where there is nothing to enlarge."""
-        del status
         return None
 
 
@@ -302,7 +298,6 @@ class System(AllContacts):
 
     def terms(self, params: Params, t: Any, q: Array, gap: Array, rows: Rows) -> Array:
         """(c,) sizes of the terms of the gaps [m], which their rounding is relative to; rows are the gradients."""
-        del params, t
         places = q if self.rate is None else jnp.full(rows.shape[1], jnp.max(jnp.abs(q)))
         return magnitudes(rows, places) + jnp.abs(gap)
 
@@ -314,11 +309,10 @@ class System(AllContacts):
     def turning(self, params: Params, t: Any, mass: Array, start: Array, x: Array) -> tuple[Array, Array] | None:
         """What bounds, for all contacts, the sine of the angle by which its normal n turns from one place to another,
         and n M^-1 n; both (). None where nothing is known without looking at each."""
-        del params, t, mass, start, x
         return None
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["gap", "normals", "drift"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Contacts:
     """All constraints of a system, linearised at (t, q).
@@ -444,10 +438,8 @@ class Slip(NamedTuple):
 
 
 def slips(system: System, params: Params, t, q: Array, size: int) -> Slip:
-    """The slip velocities at (t, q) of a system with `size` velocities; without friction, along no direction."""
-    if system.slip is None:
-        count = jax.eval_shape(lambda q: system.gap(t, q, params), q).shape[0]
-        return Slip(jnp.zeros((count, 1, size), q.dtype), jnp.zeros((count, 1), q.dtype))
+    """The slip velocities at (t, q) of a system that rubs, with `size` velocities."""
+    assert system.slip is not None
     slip, t = system.slip, jnp.asarray(t, q.dtype)
     drift, pushforward = jax.linearize(lambda u: slip(t, q, u, params), jnp.zeros(size, q.dtype))
     return Slip(jax.vmap(pushforward, out_axes=2)(jnp.eye(size, dtype=q.dtype)), drift)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=[
-        *("t", "q", "u", "impulse", "status", "percussions", "error", "substeps", "friction", "changes"),
-        "adhesion",
-    ],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Trajectory:
     """A simulated motion on the grid of times it was asked for.

@@ -338,9 +338,11 @@ def nonzero(x: ArrayLike) -> Array:
     return jnp.where(jnp.asarray(x) > 0, x, 1)
 
 
-def safe_sqrt(square: Array) -> Array:
-    """Return the root of square >= 0, with the derivative 0 at 0, where it has none."""
-    return jnp.where(square > 0, jnp.sqrt(nonzero(square)), 0)
+def length(x):
+    """Return |x| along the last axis, differentiable at zero."""
+    square = jnp.sum(x * x, axis=-1)
+    zero = square == 0
+    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, square)))
 
 
 # A mass is a vector of masses (d,), or a symmetric positive definite matrix (d, d) [kg]. Of a full matrix only the

@@ -58,7 +58,7 @@ NOT_FINITE = max(Status) + 1
 
 # The stages: as asked; relaxed, from v and from point to point, where rows contradict each other; with the slack that
 # they need; done.
-PLAIN, RELAXED, CLOSER, SLACKENED, DONE = 0, 1, 2, 3, 4
+PLAIN, RELAXED, CLOSER, SLACKENED, DONE = range(5)
 
 
 @jax.tree_util.register_dataclass

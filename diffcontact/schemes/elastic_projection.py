@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -26,7 +25,7 @@ from diffcontact.system import contacts
 _UNEVEN = 1e-3
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "before"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class _Started:
     """Position U^n, velocity (U^n - U^{n-1}) / h, and the length of the step before; 0 where none has been made [s]."""

@@ -47,12 +47,11 @@ _ROUNDING = 64
 _STEPS, _SWITCHED, _ACTING, _LARGEST = 8, 5 / 8, 1 / 8, 1 / 256
 # A wall may come in by that share faster than the body that it meets goes on.
 _THROWN = 3 / 16
-# So deep a straight way may dip into an obstacle, against its length: as a quarter of the radius does in a bowl.
+# So deep a straight way may dip into an obstacle, against its length: as a quarter of the radius does in a bowl. And at
+# more than that angle [rad] what flies through a body meets it. A body that has just been let go by a round obstacle or
+# a swinging floor has one of O(h), and the straight way of a step dips O(h^2) below a gap that only opens: the error of
+# a first-order scheme, and no passage. Flights through the edge of a body at less than this angle are lost with it.
 _SHALLOW = 1 / 32
-# What flies through a body meets it at an angle [rad]. A body that has just been let go by a round obstacle or a
-# swinging floor has one of O(h), and the straight way of a step dips O(h^2) below a gap that only opens: the error of a
-# first-order scheme, and no passage. Flights through the edge of a body at less than this angle are lost with it.
-_GRAZING = 1 / 32
 # By how much a contact's normal may turn [rad]: gamma of S2 lemma 5.2, up to this share of the radius of
 # prox-regularity for the way of a step.
 _TURN = 0.25
@@ -393,7 +392,7 @@ def passage_status(system: System, params, t, h, mass, q: Array, after: Array, i
     def lowest():
         gaps = jax.vmap(lambda s: system.gap(t + s, q + s * way, params))(jnp.where(suspect, meet, 0.0))
         before, behind = (system.linearised(params, at, x)[1] for at, x in ((t, q), (t + h, after)))
-        steep = -first_rate > _GRAZING * (magnitudes(before, way) + jnp.abs(first_rate - product(before, way)))
+        steep = -first_rate > _SHALLOW * (magnitudes(before, way) + jnp.abs(first_rate - product(before, way)))
         root = linear.root_of_mass(mass)
         far = _turned(whitened(root, before), whitened(root, behind))
         return jnp.any(suspect & (jnp.diagonal(gaps) <= rounding) & jnp.where(flies, steep, far))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -16,7 +15,7 @@ from diffcontact.schemes.monitor import Truncation, truncation_of_step
 from diffcontact.system import ParticleLine, System
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class State:
     """What is carried from step to step: position q (d,) [m] and velocity u (d,) [m/s], its right limit."""
@@ -25,11 +24,7 @@ class State:
     u: Array
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["impulse", "status", "percussions", "friction", "pieces", "truncation", "joints"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Info:
     """What a step reports and does not carry.

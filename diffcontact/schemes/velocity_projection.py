@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
 
 import jax
@@ -21,7 +20,7 @@ from diffcontact.status import first
 from diffcontact.system import advanced, carried_over, friction_coefficients, rate, slip_rows, taken
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "numbers", "multipliers", "friction"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class WarmState(State):
     """Position, velocity, and where the next projection starts: the multipliers (c,) of the last step's contacts
@@ -32,7 +31,7 @@ class WarmState(State):
     friction: Array | None = None
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "adhesion"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GluedState(State):
     """Position, velocity, and the adhesions (c,) of contacts that hold back [N s]."""

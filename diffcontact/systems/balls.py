@@ -185,7 +185,6 @@ def _balls(surfaces: Surfaces, cell: float | None, air: bool, resistance: bool, 
     count, dimension, spin = surfaces.count, surfaces.dimension, surfaces.spin
 
     def force(t, q, u, params):
-        del t
         mass, gravity = (param(params, *of, q.dtype) for of in (("mass", (count,)), ("gravity", (dimension,))))
         acceleration = jnp.broadcast_to(gravity[None, :], (count, dimension))
         if air:

@@ -424,7 +424,6 @@ def _bodies(solids: Solids, law: str, friction_law: str, impact_law: str) -> Bod
         return _mass(solids, q, params)
 
     def force(t, q, u, params):
-        del t
         return _force(solids, q, u, params)
 
     def e_t(params):

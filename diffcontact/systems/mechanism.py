@@ -13,11 +13,11 @@ import numpy as np
 from jax import Array
 
 from diffcontact.drawing import Coordinate, Drawing
+from diffcontact.numerics.linear import length
 from diffcontact.system import System
 from diffcontact.systems import geoms, model_file, model_writer, poses, tree
 from diffcontact.systems.constrained import constrained
 from diffcontact.systems.model_file import Model, Tendons
-from diffcontact.systems.surroundings import length
 from diffcontact.systems.tree import HINGE
 
 # Parameters, and the things that their entries belong to; those of which one number may stand for all.
@@ -249,7 +249,6 @@ class Observed:
         return cls(model.tree, tuple(channels), coordinate, frame, local, np.array(order, int))
 
     def __call__(self, trajectory: Any, params: Any) -> Array:
-        del params
         return jax.vmap(self.at)(jnp.asarray(trajectory.q))
 
     def at(self, q: Array) -> Array:
@@ -415,7 +414,6 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
         return f + _actuated(model, jnp.asarray(asked, q.dtype), q, u)
 
     def gap(t, q, params):
-        del t
         parts = []
         if touching.pair.size:
             parts.append(touching.at(joints.frames(q)).gap)
@@ -424,13 +422,11 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
         return jnp.concatenate(parts) if parts else jnp.zeros(0, q.dtype)
 
     def slip(t, q, u, params):
-        del t, params
         own = tree.dot("ckd,d->ck", touching.rows(joints, joints.frames(q))[:, 1:], u)
         # A stop has no friction. A slip that never ends keeps it from being looked at.
         return jnp.concatenate([own, jnp.ones((stop.size, 2), q.dtype)])
 
     def rows(t, q, params):
-        del t
         across, d = (2 if touching.pair.size else 0), joints.velocities
         parts = [jnp.zeros((0, 1 + across, d + 1), q.dtype)]
         if touching.pair.size:
@@ -554,11 +550,9 @@ def _poses(joints: tree.Tree, fixed: tree.Place | tree.Body, q: Array) -> Array:
 
 def _drawing(model: Model) -> Drawing:
     def shapes(t, q, params):
-        del t, params
         return geoms.drawn(model.geoms, model.tree, jnp.asarray(q))
 
     def coordinates(params):
-        del params
         found = []
         for name, kind in zip(model.labels["joint"], model.tree.kind[1:], strict=True):
             if kind in (tree.FREE, tree.BALL):

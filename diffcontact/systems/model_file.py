@@ -35,8 +35,8 @@ WAIVED = {
 
 # Unsupported forces of a tendon; a tendon without forces is there for sensors.
 _TENDONS = ("stiffnesspoly", "dampingpoly", "limited", "frictionloss", "armature")
-# Number of refused parts that an error names, of each kind.
-_NAMED = 8
+# Number of refused parts, of each kind, or of pairs that an error names.
+NAMED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -580,9 +580,9 @@ def _listed(refused: list[tuple[str, str]], kinds: Sequence[str]) -> str:
     parts = []
     for kind in kinds:
         lines = list(dict.fromkeys(line for of, line in refused if of == kind))
-        parts += lines[:_NAMED]
-        if len(lines) > _NAMED:
-            parts.append(f"{len(lines) - _NAMED} more of this kind ({kind})")
+        parts += lines[:NAMED]
+        if len(lines) > NAMED:
+            parts.append(f"{len(lines) - NAMED} more of this kind ({kind})")
     return "; ".join(parts)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from diffcontact.host.files import write_atomically
-from diffcontact.systems.model_file import Model
+from diffcontact.systems.model_file import NAMED, Model
 
 # Time steps that a contact lasts: with fewer it depends more on where in a step it begins. Longer ones where those do
 # not do.
@@ -29,8 +29,6 @@ _STEPS = (20, 40, 80)
 _IMPEDANCE = 0.99
 # Bounces that begin at different times within a step; halvings of the range of z.
 _PHASES, _HALVINGS = 8, 20
-# Number of wrongly bouncing pairs that an error names.
-_NAMED = 4
 
 # Parameters and the arrays of MuJoCo's model that they are written to.
 _ARRAYS = {
@@ -65,9 +63,9 @@ def write(
     for e, (_, reached) in found.items():
         if not abs(reached - e) <= tolerance:
             off = [name for name, of in zip(names, wanted, strict=True) if of == e]
-            more = f" and {len(off) - _NAMED} more" if len(off) > _NAMED else ""
+            more = f" and {len(off) - NAMED} more" if len(off) > NAMED else ""
             raise ValueError(
-                f"write: MuJoCo's bounce of {', '.join(off[:_NAMED])}{more} at {speed:g} m/s reaches {reached:.6g}, "
+                f"write: MuJoCo's bounce of {', '.join(off[:NAMED])}{more} at {speed:g} m/s reaches {reached:.6g}, "
                 f"expected {e:.6g} within {tolerance:g}: a shorter option timestep, or tolerance={abs(reached - e):.2g}"
             )
     solref = np.array([found[e][0] for e in wanted.tolist()]).reshape(-1, 2)

@@ -187,7 +187,6 @@ def tangents(direction: Array, wall) -> list[Array]:
 
 def turning(q: Array, u: Array, params=None) -> Array:
     """Return q' of spheres (7 count,), quaternions by 1/2 (0, w) * quaternion."""
-    del params
     scalar, vector = q.reshape(-1, 7)[:, 3:4], q.reshape(-1, 7)[:, 4:]
     velocity, w = u.reshape(-1, 6)[:, :3], u.reshape(-1, 6)[:, 3:]
     real = -jnp.sum(w * vector, axis=1, keepdims=True) / 2
@@ -196,7 +195,6 @@ def turning(q: Array, u: Array, params=None) -> Array:
 
 def turned(q: Array, u: Array, s, params=None) -> Array:
     """Return the places of spheres (7 count,) after s seconds of velocities u (6 count,)."""
-    del params
     each, move = q.reshape(-1, 7), s * u.reshape(-1, 6)
     turn = product(quaternion(move[:, 3:]), each[:, 3:])
     return jnp.concatenate([each[:, :3] + move[:, :3], turn], axis=1).ravel()
@@ -204,7 +202,6 @@ def turned(q: Array, u: Array, s, params=None) -> Array:
 
 def turning_dexpinv(theta: Array, u: Array, params=None) -> Array:
     """Return theta' (6 count,) for which `turned`(q, theta, 1) moves with u; `dexpinv`."""
-    del params
     turn, (velocity, w) = theta.reshape(-1, 6)[:, 3:], jnp.split(u.reshape(-1, 6), 2, axis=1)
     return jnp.concatenate([velocity, dexpinv(turn, w)], axis=1).ravel()
 
@@ -292,7 +289,6 @@ class _Angle:
     body: int
 
     def __call__(self, trajectory, params):
-        del params
         return of_bodies(trajectory.q, 2)[:, self.body, 2:]
 
 

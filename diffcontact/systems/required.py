@@ -20,6 +20,7 @@ from diffcontact.inputs import (
     require_functions,
     require_shapes,
     requirements,
+    within,
 )
 from diffcontact.status import Status
 from diffcontact.systems import laws, poses
@@ -105,9 +106,7 @@ def _(system: CellListBalls, params, t, q0, u0):
     widest, reach = 2 * jnp.max(radius), jnp.max(jnp.abs(surfaces.translation(q0)))
     listed = system.within(params, t, q0, jnp.zeros((), q0.dtype))
     gap = system.listed_contacts(listed).gap(t, q0, params)
-
-    def too_wide(widest):
-        return f"balls(cell={cell!r}): expected at least the largest diameter, {widest}"
+    too_wide = f"balls(cell={cell!r}): expected at least the largest diameter, {{}}"
 
     def overlap(row, gap, first, partner):
         return f"ball {first[row]} overlaps {surfaces.name(int(partner[row]))} by {-gap:.6g}"
@@ -133,12 +132,13 @@ def _surfaces(system, params, t, q0):
     if surfaces.dimension == 1:
         # Two fixed ones are no contact.
         meet = jnp.any(radius[: surfaces.count] == 0) & (jnp.sum(radius == 0) > 1)
-        found.append(must(~meet, Status.BAD_INPUT, _points, radius))
+        found.append(must(~meet, Status.BAD_INPUT, _POINTS, radius))
     if surfaces.spin:
         found += _turning(surfaces, params, radius[: surfaces.count], q0)
     if callable(surfaces.box):
         low, high = surfaces.sides(t, params, dtype)
-        found.append(must(jnp.all(low < high), Status.BAD_INPUT, _no_room, low, high))
+        room = "balls(box=...): expected low < high, got {} and {} at the first time"
+        found.append(must(jnp.all(low < high), Status.BAD_INPUT, room, low, high))
     return [*found, *_around(system, surfaces, params, t, dtype)]
 
 
@@ -147,61 +147,52 @@ def _around(system, surfaces: Surroundings, params, t, dtype):
     found = []
     if surfaces.planes is not None:
         lengths = jnp.sqrt(jnp.sum(surfaces.inclined(t, params, dtype)[0] ** 2, axis=1))
-        found.append(must(_are_one(lengths), Status.BAD_INPUT, partial(_no_units, surfaces.maker), lengths))
+        units = f"{surfaces.maker}(planes=...): expected unit normals, got lengths {{}} at the first time"
+        found.append(must(jnp.all(_are_one(lengths)), Status.BAD_INPUT, units, lengths))
     if surfaces.materials is not None:
         for name in _coefficients(system, params):
             table = jnp.asarray(params[name])
-            found.append(must(jnp.all(table == table.T), Status.BAD_INPUT, partial(_no_table, name), table))
+            line = f"{name}: expected a symmetric table of materials, got {{}}"
+            found.append(
+                must(jnp.all(table == table.T), Status.BAD_INPUT, lambda x, line=line: line.format(x.tolist()), table)
+            )
     return found
 
 
 def _are_one(lengths):
     """Allow for six digits in a file."""
-    return jnp.all(jnp.abs(lengths - 1) <= 1e-5)
+    return jnp.abs(lengths - 1) <= 1e-5
 
 
 def _rotation(what, quaternions):
     lengths = jnp.sqrt(jnp.sum(quaternions**2, axis=1))
-    return must(_are_one(lengths), Status.BAD_INPUT, partial(_no_rotation, what), lengths)
+    line = f"q0: expected unit quaternions, but that of {what} {{}} has length {{:.6g}}"
+    return _each(_are_one(lengths), Status.BAD_INPUT, line, lengths)
 
 
 def _turning(surfaces, params, radius, q0):
     """Require what balls that spin need."""
-    found = [must(jnp.all(radius > 0), Status.BAD_INPUT, _no_radius, radius)]
     inertia = moments_of_inertia(surfaces, jnp.ones_like(radius), params)
-    found.append(must(jnp.all(inertia > 0), Status.BAD_MASS, _no_inertia, inertia, of="mass"))
+    found = [
+        within("radius", "positive of balls that spin", radius, radius > 0),
+        within("inertia", "positive", inertia, inertia > 0, Status.BAD_MASS, of="mass"),
+    ]
     if surfaces.dimension == 3:
         found.append(_rotation("ball", q0.reshape(surfaces.count, -1)[:, 3:]))
     return found
 
 
-def _points(radius):
-    return f"radius: expected no two zeros that meet on a line, where points pass through each other, got {radius}"
+_POINTS = "radius: expected no two zeros that meet on a line, where points pass through each other, got {}"
 
 
-def _no_radius(radius):
-    return f"radius: expected positive of balls that spin, got {radius}"
+def _each(holds, status, line: str, values, of=None):
+    """Require what `holds` (n,) of each; the line is a format of the first one's number and values."""
 
+    def told(holds, values):
+        first = int(np.argmin(holds))
+        return line.format(first, values[first].tolist())
 
-def _no_inertia(inertia):
-    return f"inertia: expected positive, got {inertia}"
-
-
-def _no_rotation(what, lengths):
-    worst = int(np.argmax(np.abs(lengths - 1)))
-    return f"q0: expected unit quaternions, but that of {what} {worst} has length {lengths[worst]:.6g}"
-
-
-def _no_room(low, high):
-    return f"balls(box=...): expected low < high, got {low} and {high} at the first time"
-
-
-def _no_units(maker, lengths):
-    return f"{maker}(planes=...): expected unit normals, got lengths {lengths} at the first time"
-
-
-def _no_table(name, table):
-    return f"{name}: expected a symmetric table of materials, got {table.tolist()}"
+    return must(jnp.all(holds), status, told, holds, values, of=of)
 
 
 @requirements.register
@@ -214,12 +205,11 @@ def _solids(system: Bodies, params, t, q0):
     shapes, balls = solids.of(params), solids.meeting(solids.of(params))[0].size > 0
     found = []
     for number, shape in enumerate(shapes):
-        sound = jnp.asarray(shape.sound())
-        found.append(must(sound, Status.BAD_INPUT, partial(_unsound, number, type(shape).__name__, "positive lengths")))
+        expected = f"bodies(shapes=...): shapes[{number}]: expected a {type(shape).__name__} with"
+        found.append(must(jnp.asarray(shape.sound()), Status.BAD_INPUT, f"{expected} positive lengths"))
         if balls:
             convex = jnp.asarray(shape.sound_beside_balls())
-            line = partial(_unsound, number, type(shape).__name__, "no notches where it meets balls")
-            found.append(must(convex, Status.BAD_INPUT, line))
+            found.append(must(convex, Status.BAD_INPUT, f"{expected} no notches where it meets balls"))
     if solids.fixed:
         radius = param(params, "fixed_radius", (solids.fixed,), dtype)
         found += [finite("fixed_radius", radius, params), not_negative("fixed_radius", radius)]
@@ -231,48 +221,24 @@ def _solids(system: Bodies, params, t, q0):
 def _inertia(inertia, params):
     """Require positive moments of inertia, none above the others' sum: no mass is negative."""
     found = [finite("inertia", inertia, params, of="mass")]
+    require = partial(_each, status=Status.BAD_MASS, of="mass")
     if inertia.ndim == 1:
-        return [*found, must(jnp.all(inertia > 0), Status.BAD_MASS, _not_positive, inertia, of="mass")]
+        line = "inertia: expected positive, but that of body {} is {:.6g}"
+        return [*found, require(inertia > 0, line=line, values=inertia)]
     moments = inertia
     if inertia.ndim == 3:
         size = jnp.max(jnp.abs(inertia), axis=(1, 2))
         skew = jnp.max(jnp.abs(inertia - inertia.swapaxes(1, 2)), axis=(1, 2))
-        straight = skew <= 1e-6 * size
-        found.append(must(jnp.all(straight), Status.BAD_MASS, _not_symmetric, inertia, straight, of="mass"))
+        line = "inertia: expected symmetric matrices, but that of body {} is {}"
+        found.append(require(skew <= 1e-6 * size, line=line, values=inertia))
         clean = jnp.where(jnp.isfinite(inertia), inertia, 0)
         moments = jnp.linalg.eigvalsh((clean + clean.swapaxes(1, 2)) / 2)
-    positive = jnp.all(moments > 0, axis=1)
     # A thin plate has one moment that is the sum of the others; measured ones have some five digits.
     possible = 2 * jnp.max(moments, axis=1) <= (1 + 1e-5) * jnp.sum(moments, axis=1)
+    principal, end = "but the principal ones of body {} are {}", "; no distribution of mass has these"
+    sums = f"inertia: expected no moment above the sum of the two others, {principal}{end}"
     return [
         *found,
-        must(jnp.all(positive), Status.BAD_MASS, _not_definite, moments, positive, of="mass"),
-        must(jnp.all(possible), Status.BAD_MASS, _impossible, moments, possible, of="mass"),
+        require(jnp.all(moments > 0, axis=1), line=f"inertia: expected positive moments, {principal}", values=moments),
+        require(possible, line=sums, values=moments),
     ]
-
-
-def _unsound(number, kind, expected):
-    return f"bodies(shapes=...): shapes[{number}]: expected a {kind} with {expected}"
-
-
-def _not_positive(inertia):
-    body = int(np.argmax(~(inertia > 0)))
-    return f"inertia: expected positive, but that of body {body} is {inertia[body]:.6g}"
-
-
-def _not_symmetric(inertia, straight):
-    body = int(np.argmin(straight))
-    return f"inertia: expected symmetric matrices, but that of body {body} is {inertia[body].tolist()}"
-
-
-def _not_definite(moments, positive):
-    body = int(np.argmin(positive))
-    return f"inertia: expected positive moments, but the principal ones of body {body} are {moments[body].tolist()}"
-
-
-def _impossible(moments, possible):
-    body = int(np.argmin(possible))
-    return (
-        f"inertia: expected no moment above the sum of the two others, but the principal ones of body {body} are "
-        f"{moments[body].tolist()}; no distribution of mass has these"
-    )

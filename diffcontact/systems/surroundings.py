@@ -12,7 +12,7 @@ from jax import Array
 
 from diffcontact.drawing import Coordinate
 from diffcontact.host.messages import shown
-from diffcontact.numerics.linear import nonzero, safe_sqrt
+from diffcontact.numerics.linear import length, nonzero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,11 +93,6 @@ def unit(apart: Array) -> tuple[Array, Array]:
     """Return lengths (c,) of vectors (c, m), and unit vectors, zero for zero."""
     distance = length(apart)
     return distance, apart / nonzero(distance)[:, None]
-
-
-def length(apart: Array) -> Array:
-    """Return the lengths (c,) of vectors (c, m)."""
-    return safe_sqrt(jnp.sum(apart**2, axis=1))
 
 
 def param(params, name, shape, dtype) -> Array:

@@ -68,7 +68,6 @@ def _bouncing_ball(bounces: int, law: str) -> System:
         return jnp.where(jnp.arange(bounces) == flight, height, 1.0 + jnp.abs(height))
 
     def force(t, q, u, params):
-        del t, q
         return params["gravity"] - params["drag"] * jnp.abs(u) * u
 
     def of_each(params):
@@ -137,14 +136,12 @@ def carts(*, restitution: str = "constant") -> System:
 @lru_cache(maxsize=16)
 def _carts(law: str) -> System:
     def gap(t, q, params):
-        del t
         return (q[1] - q[0] - params["distance"])[None]
 
     def mass(q, params):
         return jnp.stack([jnp.asarray(params["mass_ratio"], q.dtype), jnp.ones((), q.dtype)])
 
     def force(t, q, u, params):
-        del t
         return mass(q, params) * (params["tilt"] - params["sag"] * q) - params["drag"] * u
 
     return System(gap=gap, force=force, mass=mass, restitution=laws.restitution(law), draw=_drawn_carts())
@@ -155,7 +152,6 @@ def _drawn_carts() -> Drawing:
     """Draw two riders, each as wide as their markers are apart at a touch."""
 
     def shapes(t, q, params):
-        del t
         width = params["distance"]
         riders = (Polygon(rectangle(width, width / 2), jnp.stack([x, width / 4])) for x in q)
         return (*riders, Wall(jnp.array([0.0, 1.0]), 0.0))
@@ -192,7 +188,6 @@ def pendulum() -> System:
     """
 
     def force(t, q, u, params):
-        del t
         pull = params["stiffness"] * jnp.sin(q - params["rest"])
         return -pull - (params["damping"] + params["drag"] * jnp.abs(u)) * u
 
@@ -210,7 +205,6 @@ def _drawn_pendulum() -> Drawing:
     """Draw a point on a rod of length one."""
 
     def shapes(t, q, params):
-        del t
         turned = q[0] - params["rest"]
         end = jnp.stack([jnp.sin(turned), -jnp.cos(turned)])
         return Line(jnp.stack([jnp.zeros_like(end), end])), Ball(end[None])
@@ -297,12 +291,10 @@ def _drawn_line(count: int) -> Drawing:
     """Draw particles on parallel wires, with any springs and the places of their rest."""
 
     def shapes(t, q, params):
-        del t
         sprung = bool(np.any(np.asarray(params["stiffness"]) != 0))
         return (Beads(q, jnp.broadcast_to(jnp.asarray(params["rest"]), q.shape) if sprung else None, sprung),)
 
     def coordinates(params: Any):
-        del params
         return tuple(Coordinate("x" if count == 1 else f"particle {i}") for i in range(count))
 
     return Drawing(shapes, coordinates)
@@ -359,12 +351,10 @@ def single_impact(of: str = "ball", *, restitution: str = "constant", impact_law
 @lru_cache(maxsize=16)
 def _single_impact(of: str, law: str, impact_law: str) -> System:
     def gap(t, q, params):
-        del t
         row = jnp.stack([0.0, 1.0, params["levers"][0]]) if of == "body" else jnp.asarray(_ROWS[of], q.dtype)
         return (row @ q)[None]
 
     def slip(t, q, u, params):
-        del t, q
         return (u[0] + params["levers"][1] * u[2])[None, None]
 
     def mass(q, params):
@@ -408,7 +398,6 @@ def drawn_track(bend: float, reach: float) -> Drawing:
         return X
 
     def shapes(t, q, params):
-        del t, params
         X, along = place(q[0]), place(jnp.linspace(-1.2, 1.2, _POINTS, dtype=q.dtype) * reach)
         normal = jnp.stack([-2 * bend * along, jnp.ones_like(along)])
         below = jnp.stack([along, bend * along**2]) - radius * normal / jnp.linalg.norm(normal, axis=0, keepdims=True)

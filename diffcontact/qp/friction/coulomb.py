@@ -12,9 +12,9 @@ from jax.typing import ArrayLike
 from diffcontact.arguments import real_arrays, require_shapes
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import full_precision_matmul, in_lanes, once, select, where_any, where_wanted
+from diffcontact.numerics.linear import length
 from diffcontact.qp.friction import interior, path
-from diffcontact.qp.friction.derivative import Sharing, frozen, settle
-from diffcontact.qp.friction.law import Contacts, Modes, assemble, length, slip_direction, solvable
+from diffcontact.qp.friction.law import Contacts, Modes, Sharing, assemble, frozen, settle, slip_direction, solvable
 from diffcontact.qp.friction.passes import accepted, improve, residual, sweep, wanted
 from diffcontact.qp.projection import Reaction, project
 from diffcontact.status import Status

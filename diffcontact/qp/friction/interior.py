@@ -32,15 +32,12 @@ from jax import lax
 
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import in_lanes, once
-from diffcontact.qp.friction.derivative import frozen
-from diffcontact.qp.friction.law import Modes, assemble, length
-from diffcontact.qp.friction.passes import compliance, residual
+from diffcontact.numerics.linear import length
+from diffcontact.qp.friction.law import Modes, assemble, frozen
+from diffcontact.qp.friction.passes import NEAR, compliance, residual
 
 # Steps in all, and steps without a better residual after which the path is left.
 STEPS, PATIENCE = 40, 6
-
-# The residual, as a power of the rounding, from which Newton's method on the modes does the rest.
-NEAR = 0.6
 
 
 @jax.tree_util.register_dataclass

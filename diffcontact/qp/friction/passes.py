@@ -8,7 +8,8 @@ from jax import lax
 
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import in_lanes, once
-from diffcontact.qp.friction.law import assemble, length, linearised, natural_map
+from diffcontact.numerics.linear import length
+from diffcontact.qp.friction.law import assemble, linearised, natural_map
 
 
 def solve_contact(W, q, friction, iterations):
@@ -79,6 +80,10 @@ def solve_contact(W, q, friction, iterations):
     r = jnp.concatenate([jnp.where(slips, P, held[0])[None], jnp.where(slips, B, held[1])])
     return jnp.where(q[0] >= 0, 0, r)
 
+
+# What other methods lead to, a residual or the width of a path, as a power of the rounding: from there on passes do
+# the rest.
+NEAR = 0.6
 
 # Contacts turn over their modes in a few passes, or cycle.
 PASSES = 25

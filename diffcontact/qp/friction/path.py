@@ -25,11 +25,12 @@ from jax import lax
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import in_lanes, once
 from diffcontact.qp.friction.law import assemble, linearised
+from diffcontact.qp.friction.passes import NEAR
 
 # Newton steps along the whole path, and the z at which it has arrived, as a power of the rounding. Most paths need
 # thirty steps; some wind about for a thousand, and ties are decided late. Where the first paths lead to nothing,
 # further ones are followed for longer, and nearer to their ends.
-STEPS, NEAR = 250, 0.6
+STEPS = 250
 PATIENT_STEPS, NEARER = 1000, 0.7
 
 # Paths that are followed before patience is called for.

@@ -13,17 +13,15 @@ from jax.typing import ArrayLike
 from diffcontact.arguments import require_shapes
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import full_precision_matmul, where_any, where_wanted
-from diffcontact.numerics.linear import nonzero
-from diffcontact.qp.friction.law import length, natural_map, onto_cone
-from diffcontact.qp.many.rows import UnitContacts, largest, solved_among, stated_tolerance
+from diffcontact.numerics.linear import length, nonzero
+from diffcontact.qp.friction.law import natural_map, onto_cone
+from diffcontact.qp.many.rows import BROUGHT_TOGETHER_ABOVE, UnitContacts, largest, solved_among, stated_tolerance
 from diffcontact.qp.projection import Reaction
 from diffcontact.qp.rows import BodyRows, inverse_length, magnitudes, product, squares, switched, transposed_product
 from diffcontact.status import Status
 
 # Sizes in which contacts that may push are brought together, as shares of all: in a settled heap a sixth may push.
 SIZES = 11 / 64, 12 / 64, 16 / 64, 24 / 64
-# Number of contacts up to which contacts that cannot push are worked on, too.
-BROUGHT_TOGETHER_ABOVE = 256
 # A contact may push if it does, or closes, or opens more slowly than this share of the fastest approach. Heaps take a
 # sixth more iterations with 0.05, and as many with 0.15 among more contacts.
 SLOWLY = 0.07

@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 from diffcontact.arguments import real_arrays, require_shapes
 from diffcontact.numerics.batching import full_precision_matmul, where_wanted
 from diffcontact.numerics.linear import nonzero
-from diffcontact.qp.many.rows import UnitRows, largest, solved_among, stated_tolerance, sums
+from diffcontact.qp.many.rows import BROUGHT_TOGETHER_ABOVE, UnitRows, largest, solved_among, stated_tolerance, sums
 from diffcontact.qp.projection import WORKING_SET, Reaction
 from diffcontact.qp.rows import (
     BodyRows,
@@ -39,9 +39,6 @@ from diffcontact.status import Status
 # Sizes in which rows that are on are brought together, in sixteenths of all rows. Of a crowd's rows falling balls have
 # few on, a heap has about half on, and a heap that is just packing up has a little more on.
 SIXTEENTHS = 6, 8, 11
-# Number of rows up to which rows that are off are worked on, too. Bringing 99 rows together makes a step of a heap with
-# half of its rows on 44 % slower, 224 rows 4 % slower, and 720 rows 9 % faster.
-BROUGHT_TOGETHER_ABOVE = 256
 # Number of rows up to which the iterations run in double precision. Single precision takes 3 % of the time off 425
 # rows and 12 to 37 % off 960 to 7 300 rows, and costs the compilation of a second loop.
 SINGLE_PRECISION_ABOVE = 2048

@@ -141,6 +141,11 @@ def stated_tolerance(tolerance, dtype):
     return tolerance
 
 
+# Number of rows up to which rows that are off, or contacts that cannot push, are worked on, too. Bringing 99 rows
+# together makes a step of a heap with half of its rows on 44 % slower, 224 rows 4 % slower, and 720 rows 9 % faster.
+BROUGHT_TOGETHER_ABOVE = 256
+
+
 def solved_among(solve, problem, x, on, sizes):
     """Solve a problem with its entries that are `on` (c,) brought together.
 

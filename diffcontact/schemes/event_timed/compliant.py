@@ -27,8 +27,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array, lax
 
-from diffcontact.numerics.linear import nonzero
-from diffcontact.qp.friction.law import length
+from diffcontact.numerics.linear import length, nonzero
 
 # Slips and sticks in turn, of each this many at most: two of a solid sphere, some ten where eta^2 is 0.01 rho.
 ROUNDS = 12

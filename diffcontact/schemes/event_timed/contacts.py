@@ -15,8 +15,15 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics import linear
-from diffcontact.numerics.linear import nonzero, safe_sqrt
-from diffcontact.system import contacts, friction_coefficients, rate, tangential_compliances, tangential_restitutions
+from diffcontact.numerics.linear import length, nonzero
+from diffcontact.system import (
+    contacts,
+    friction_coefficients,
+    rate,
+    slips,
+    tangential_compliances,
+    tangential_restitutions,
+)
 
 
 class Place(NamedTuple):
@@ -43,10 +50,9 @@ class Place(NamedTuple):
         here = contacts(system, params, t, q)
         rows, drift = here.normals[:, None], here.drift[:, None]
         if system.slip is not None:
-            still = jnp.zeros(size, q.dtype)
-            slips, pushforward = jax.linearize(lambda u: system.slip(t, q, u, params), still)
-            tangents = jax.vmap(pushforward, out_axes=2)(jnp.eye(size, dtype=q.dtype))
-            rows, drift = jnp.concatenate([rows, tangents], axis=1), jnp.concatenate([drift, slips], axis=1)
+            across = slips(system, params, t, q, size)
+            rows = jnp.concatenate([rows, across.tangents], axis=1)
+            drift = jnp.concatenate([drift, across.drift], axis=1)
         return cls(here.gap, rows, drift, system.mass(q, params))
 
     def velocity(self, u: Array) -> Array:
@@ -179,11 +185,6 @@ def coupled(place: Place, among: Array, contact: Array) -> Array:
 
     start = jnp.arange(count) == contact
     return lax.while_loop(lambda c: jnp.any(c[0] != c[1]), spread, (start, jnp.zeros_like(start)))[0]
-
-
-def length(x: Array) -> Array:
-    """(c,) of x (c, k), with a derivative at zero."""
-    return safe_sqrt(jnp.sum(x * x, axis=1))
 
 
 def unit(x: Array, otherwise: Array) -> Array:

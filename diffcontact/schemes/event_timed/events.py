@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,14 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=[
-        *("time", "contact", "impulse", "before", "after", "slow", "soft", "q", "u", "jump", "numbers"),
-        *("friction", "status"),
-    ],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Percussion:
     """What happened at one impact, or at many (each field with a leading axis).
@@ -74,7 +66,7 @@ class Mode(IntEnum):
     SLIP = 2
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["time", "contact", "before", "after"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ModeChange:
     """A contact that passes from one mode to another, or many (each field with a leading axis).

@@ -26,8 +26,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics.batching import entangled, select, where_wanted
-from diffcontact.numerics.linear import nonzero
-from diffcontact.qp.friction.law import length
+from diffcontact.numerics.linear import length, nonzero
 from diffcontact.schemes.event_timed.compliant import compliant_impulses
 from diffcontact.status import Status
 

@@ -19,8 +19,9 @@ from jax import Array, lax
 from diffcontact import qp
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import where_wanted
+from diffcontact.numerics.linear import length
 from diffcontact.qp.friction.coulomb import on_springs
-from diffcontact.schemes.event_timed.contacts import length, unit
+from diffcontact.schemes.event_timed.contacts import unit
 
 OPEN, STICK, SLIP = range(3)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -17,11 +16,12 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from diffcontact.numerics.batching import where_wanted
-from diffcontact.numerics.linear import nonzero, solve_mass
-from diffcontact.schemes.event_timed.contacts import Law, Place, length, velocities
+from diffcontact.numerics.linear import length, nonzero, solve_mass
+from diffcontact.schemes.event_timed.contacts import Law, Place, velocities
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP
 from diffcontact.schemes.event_timed.moment import Due, Moment
 from diffcontact.schemes.event_timed.motion import Motion
+from diffcontact.schemes.event_timed.search import Cubic
 from diffcontact.schemes.monitor import (
     ENDS,
     LEAST_WAY,
@@ -97,11 +97,7 @@ class Rounding(NamedTuple):
         return places | jnp.any(jnp.abs(self.loss) > MOST * jnp.max(fastest, initial=0.0) + self.slowly)
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["fastest", "left", "truncation", "doubtful", "margins", "rounding"],
-    meta_fields=[],
-)
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Monitor:
     """What is known of a motion so far.
@@ -364,34 +360,6 @@ def _pulls(now: Moment, end: Motion) -> Array:
 SAFE, FAST = 2.0, 8.0
 
 
-class Cubic(NamedTuple):
-    """Gaps along a motion, c0 + c1 sigma + c2 sigma^2 + c3 sigma^3 with sigma = time / s in [0, 1], (c,) each."""
-
-    c0: Array
-    c1: Array
-    c2: Array
-    c3: Array
-
-    @classmethod
-    def between(cls, begin: tuple[Array, Array], end: tuple[Array, Array], s) -> Cubic:
-        """The cubics with these values and velocities at both ends of a motion of s seconds."""
-        (g0, v0), (g1, v1) = begin, end
-        return cls(g0, s * v0, 3 * (g1 - g0) - s * (2 * v0 + v1), 2 * (g0 - g1) + s * (v0 + v1))
-
-    def value(self, sigma):
-        return self.c0 + sigma * (self.c1 + sigma * (self.c2 + sigma * self.c3))
-
-    def extrema(self) -> tuple[Array, Array]:
-        """The places sigma of each cubic's extrema, the earlier first, cut to [0, 1]."""
-        # The form of the quadratic formula that neither cancels nor divides by zero.
-        discriminant = jnp.sqrt(jnp.maximum(self.c2**2 - 3 * self.c1 * self.c3, 0.0))
-        stable = -(self.c2 + jnp.where(self.c2 >= 0, discriminant, -discriminant))
-        tiny = jnp.finfo(self.c0.dtype).tiny
-        one = stable / jnp.where(jnp.abs(self.c3) > tiny, 3 * self.c3, jnp.inf)
-        other = self.c1 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf)
-        return jnp.clip(jnp.minimum(one, other), 0.0, 1.0), jnp.clip(jnp.maximum(one, other), 0.0, 1.0)
-
-
 class Margins(NamedTuple):
     """The errors of a motion, carried along as tangents, and the decisions that lie within them; not differentiated.
 
@@ -502,7 +470,7 @@ class Margins(NamedTuple):
         return self._replace(doubtful=self.doubtful | jnp.any(grazes | slow | changed))
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["error", "way", "coarse"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Estimate:
     """The estimated errors of q and u (n + d,), the way that each has come (n + d,), and whether an error was ever more

@@ -28,8 +28,8 @@ from jax import Array, lax
 
 from diffcontact.numerics import linear
 from diffcontact.numerics.batching import computed_again, entangled, where_wanted
-from diffcontact.numerics.linear import nonzero
-from diffcontact.schemes.event_timed.contacts import Law, Place, bends, free_acceleration, length, unit
+from diffcontact.numerics.linear import length, nonzero
+from diffcontact.schemes.event_timed.contacts import Law, Place, bends, free_acceleration, unit
 from diffcontact.schemes.event_timed.flow import bounce
 from diffcontact.schemes.event_timed.modes import OPEN, SLIP, react
 from diffcontact.system import rate

@@ -38,6 +38,34 @@ class Found(NamedTuple):
     seen: Any
 
 
+class Cubic(NamedTuple):
+    """Numbers along a motion, c0 + c1 sigma + c2 sigma^2 + c3 sigma^3 with sigma = time / s in [0, 1], (c,) each."""
+
+    c0: Array
+    c1: Array
+    c2: Array
+    c3: Array
+
+    @classmethod
+    def between(cls, begin: tuple[Array, Array], end: tuple[Array, Array], s) -> Cubic:
+        """The cubics with these values and velocities at both ends of a motion of s seconds."""
+        (g0, v0), (g1, v1) = begin, end
+        return cls(g0, s * v0, 3 * (g1 - g0) - s * (2 * v0 + v1), 2 * (g0 - g1) + s * (v0 + v1))
+
+    def value(self, sigma):
+        return self.c0 + sigma * (self.c1 + sigma * (self.c2 + sigma * self.c3))
+
+    def extrema(self) -> tuple[Array, Array]:
+        """The places sigma of each cubic's extrema, the earlier first, cut to [0, 1]."""
+        # The form of the quadratic formula that neither cancels nor divides by zero.
+        discriminant = jnp.sqrt(jnp.maximum(self.c2**2 - 3 * self.c1 * self.c3, 0.0))
+        stable = -(self.c2 + jnp.where(self.c2 >= 0, discriminant, -discriminant))
+        tiny = jnp.finfo(self.c0.dtype).tiny
+        one = stable / jnp.where(jnp.abs(self.c3) > tiny, 3 * self.c3, jnp.inf)
+        other = self.c1 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf)
+        return jnp.clip(jnp.minimum(one, other), 0.0, 1.0), jnp.clip(jnp.maximum(one, other), 0.0, 1.0)
+
+
 def first_event(
     advance: Callable, begin, watch: Array, tolerance: Array, tolerance_rate: Array, left, rounding, before: Callable,
     nowhere
@@ -122,16 +150,8 @@ def first_root(begin, seen, floor, s, among, tolerance, tolerance_rate):
     start = jnp.where(closed, 0.0, g0)
     v0, v1 = jnp.where(seen.exact, s * v0, g1 - start), jnp.where(seen.exact, s * v1, g1 - start)
     c2, c3 = 3 * (g1 - start) - 2 * v0 - v1, 2 * (start - g1) + v0 + v1
-    value = lambda x: start + x * (v0 + x * (c2 + x * c3))  # noqa: E731
-    tiny = jnp.finfo(g0.dtype).tiny
-    # The form of the quadratic formula that neither cancels nor divides by zero.
-    root = jnp.sqrt(jnp.maximum(c2**2 - 3 * v0 * c3, 0.0))
-    stable = -(c2 + jnp.where(c2 >= 0, root, -root))
-    one, two = (
-        stable / jnp.where(jnp.abs(c3) > tiny, 3 * c3, jnp.inf),
-        v0 / jnp.where(jnp.abs(stable) > tiny, stable, jnp.inf),
-    )
-    low, high = jnp.clip(jnp.minimum(one, two), 0.0, 1.0), jnp.clip(jnp.maximum(one, two), 0.0, 1.0)
+    cubic, tiny = Cubic(start, v0, c2, c3), jnp.finfo(g0.dtype).tiny
+    value, (low, high) = cubic.value, cubic.extrema()
     nodes = jnp.stack([jnp.zeros_like(g0), low, high, jnp.ones_like(g0)])
     # The end belongs to the way: a contact that is closed there, and approaching, is an impact now.
     at_end = (g1 < -tolerance) | ((g1 <= tolerance) & (seen.rates < -tolerance_rate) & seen.exact)

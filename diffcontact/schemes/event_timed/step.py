@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -45,7 +44,7 @@ RECORD = "events of a step"
 CLOSES, LETS_GO, CHANGES_GRIP = range(3)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["q", "u", "monitor", "estimate"], meta_fields=[])
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class TimedState:
     """Position q (n,), velocity u (d,), what is known of the motion, and, where it is asked for, its error."""
