@@ -25,8 +25,7 @@ EXAMPLE = "demo --out out/demo"
 
 TRUTH = {"restitution": 0.8, "mass_ratio": 1.3, "distance": 0.1, "tilt": 5e-3, "sag": 0.0, "drag": 0.03}
 _Q0, _U0 = (0.2, 0.9), (0.25, -0.15)
-_NOISE = 1e-4
-_SEED = 0
+_NOISE, _SEED = 1e-4, 0
 _DIRECTION = np.array([0.995, 0.0998749])
 
 SCENE = """\

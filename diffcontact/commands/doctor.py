@@ -31,8 +31,7 @@ from diffcontact.systems import balls
 HELP = "show versions, devices, precision and speed, and whether the installation is sound"
 EXAMPLE = "doctor --bench"
 
-_BATCH = 40_000
-_STEPS = 1_000
+_BATCH, _STEPS = 40_000, 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,14 +26,13 @@ from diffcontact.identify.verdict.residuals import patterns
 from diffcontact.identify.verdict.texts import Words
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report import Curve, Impact, Mark, Report, Restitution
+from diffcontact.report.simulated import LISTED
 from diffcontact.system import System
 from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.laws import LAWS
 
-# Percussions of a run that are looked at, at most, and speeds at which a law is drawn.
-_LISTED, _SPEEDS = 256, 60
-# Curves of restitution that are drawn: more of them nobody can tell apart.
-_CURVES = 8
+# Speeds at which laws of restitution are drawn, and how many: more of them nobody can tell apart.
+_SPEEDS, _CURVES = 60, 8
 
 
 def with_evidence(report: Report, result: FitResult) -> Report:
@@ -274,7 +273,7 @@ def _struck(evidence: Evidence, number: int) -> list[tuple[float, float, int, ND
     The samples are None where another impact is between them, too.
     """
     run, times = evidence.objective.joint.runs[number], evidence.runs[number].times
-    listed = jax.tree.map(np.asarray, evidence.objective.joint.listed(evidence.theta, number, _LISTED).percussions)
+    listed = jax.tree.map(np.asarray, evidence.objective.joint.listed(evidence.theta, number, LISTED).percussions)
     found = []
     struck = (listed.impulse > 0) & (listed.before < -listed.slow)
     there = np.flatnonzero((listed.contact >= 0) & (listed.time <= times[run.length - 1]))

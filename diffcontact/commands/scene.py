@@ -33,8 +33,7 @@ def run(options: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-_WIDTH = 118
-_INDENT = 4
+_WIDTH, _INDENT = 118, 4
 
 # Options with which a system has every parameter that it can have; shapes are those of two balls, two bounces.
 FULL: Mapping[str, Mapping[str, Any]] = {

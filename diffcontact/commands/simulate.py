@@ -13,7 +13,7 @@ from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
 from diffcontact.host.progress import stage
 from diffcontact.report import is_page, page
-from diffcontact.report.simulated import trajectory_report
+from diffcontact.report.simulated import LISTED, trajectory_report
 from diffcontact.scene.document import Scene, read_scene
 from diffcontact.scene.study import accuracy, setting
 from diffcontact.scene.units import RANGE
@@ -24,9 +24,6 @@ from diffcontact.trajectory import Trajectory
 
 HELP = "play a scene at its parameters' values, with data or without"
 EXAMPLE = "simulate out/demo/carts.toml --out out/motion.html"
-
-# Impacts that the page marks, at most.
-_LISTED = 256
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +59,6 @@ def _motion(document: Scene, params: dict, grid) -> Trajectory:
     """Simulate with steps whose error hides in the noise."""
     system, params = document.ready.system, {name: placed(value) for name, value in params.items()}
     strikes, rubs = isinstance(system, System), isinstance(system, System) and system.rubs
-    listed: dict[str, Any] = {"percussions": _LISTED if strikes else 0, "changes": _LISTED if rubs else 0}
+    listed: dict[str, Any] = {"percussions": LISTED if strikes else 0, "changes": LISTED if rubs else 0}
     q0, u0 = document.ready.initial(params)
     return simulate(system, params, q0, u0, grid, **accuracy(document), **listed)

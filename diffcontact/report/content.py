@@ -169,7 +169,6 @@ def short(labels: Sequence[str]) -> list[str]:
 INTERVAL = "95 % interval"
 # Of what is taken as right so many things are printed.
 _SHOWN = 3
-_LEFT = ("parameter", "unit", "note")
 
 
 def within(runs: int) -> str:
@@ -237,7 +236,7 @@ def aligned(cells: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(
-            cell.ljust(width) if name in _LEFT else cell.rjust(width)
+            cell.ljust(width) if name in ("parameter", "unit", "note") else cell.rjust(width)
             for name, cell, width in zip(cells[0], line, widths, strict=True)
         ).rstrip()
         for line in cells

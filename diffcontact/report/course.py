@@ -22,12 +22,11 @@ Rates = Callable[[NDArray, NDArray], NDArray]
 Gap = Callable[[float, NDArray], float]
 
 # An arc is cut so often that its chords leave it by this part of the whole way at most.
-_CHORD = 5e-5
-_MOST_CHORDS = 48
+CHORD, _MOST_CHORDS = 5e-5, 48
 # Arcs that are to meet at an unlisted impact may miss each other by this part of what they are bent by.
 _MEETING = 0.05
-# A meeting this little outside its interval, in lengths of it, is one at its end.
-_ROUNDED = 1e-6
+# Parts below it are rounding: of an interval by which a meeting is outside it, of its bound by which friction is below.
+ROUNDED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +141,7 @@ def _sampled(t, q, before, after, v0, v1, chord) -> tuple[NDArray, NDArray, NDAr
     )
     way = np.ptp(q, axis=0)
     way = np.where(way > 1e-9 * max(way.max(initial=0.0), 1e-300), way, np.inf)
-    count = np.ceil(np.sqrt(np.max(bend / way, axis=1, initial=0.0) / _CHORD))
+    count = np.ceil(np.sqrt(np.max(bend / way, axis=1, initial=0.0) / CHORD))
     count = np.where(chord | (h <= 0), 1, np.clip(count, 1, _MOST_CHORDS)).astype(int)
     arc = np.repeat(np.arange(h.size), count + 1)
     s = (np.arange(arc.size) - np.repeat(np.cumsum(count + 1) - count - 1, count + 1)) / count[arc]
@@ -223,7 +222,7 @@ def _meeting(
     c = (earlier - later) / 2
     roots = np.roots([c @ jump, b @ jump, a @ jump])
     at = np.clip(roots.real, 0.0, h)
-    at = at[np.abs(roots - at) <= _ROUNDED * h]
+    at = at[np.abs(roots - at) <= ROUNDED * h]
     if at.size == 0:
         return None
     off = np.linalg.norm(a + np.multiply.outer(at, b) + np.multiply.outer(at**2, c), axis=1)

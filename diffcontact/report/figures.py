@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 # Size of a run's part of the figure [inch], and how many stand side by side.
 _WIDTH, _HEIGHT, _BESIDE = 6.4, 4.2, 3
-_COLOURS = 10
 
 
 def figure(report: Report, caller: str) -> Figure:
@@ -61,14 +60,14 @@ def _run(part: Any, report: Report, run: RunView, title: bool) -> None:
             below.axhline(0.0, color="0.6", lw=0.8)
             for k in channels:
                 off = report.channels[k].factor * run.residual[:, k]
-                below.plot(run.samples, off, ".", ms=3, color=f"C{k % _COLOURS}")
+                below.plot(run.samples, off, ".", ms=3, color=f"C{k}")
             _unit(axes[step * place + 1], "off", unit)
     axes[-1].set_xlabel(f"time [{report.time}]")
 
 
 def _curves(axes: Any, channels: Sequence[Channel], run: RunView, shown: list[int]) -> None:
     for k in shown:
-        channel, colour = channels[k], f"C{k % _COLOURS}"
+        channel, colour = channels[k], f"C{k}"
         for low, high in zip(run.bands[: len(run.bands) // 2], run.bands[::-1], strict=False):
             edges = (channel.factor * edge[:, k] for edge in (low, high))
             axes.fill_between(run.times, *edges, color=colour, alpha=0.2, lw=0)

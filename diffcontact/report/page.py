@@ -22,7 +22,6 @@ from diffcontact.report.content import Channel, Estimate, Mark, Numbers, Report,
 from diffcontact.report.motion import Motion
 
 _SCRIPTS = ("tracks.js", "camera.js", "shapes.js", "motion.js", "charts.js", "player.js", "statistics.js", "page.js")
-_STYLES = ("uPlot.min.css", "page.css")
 # Numbers at an axis: of a single interval, of a picture.
 _FEW_TICKS, _TICKS = 3, 6
 # Colours of `page.css`.
@@ -44,7 +43,7 @@ def page(report: Report) -> str:
         terms={**report.method, **(found.facts if found else {})},
         doctype=_DOCTYPE,
         head=_HEAD,
-        styles=[_asset(name) for name in _STYLES],
+        styles=[_asset(name) for name in ("uPlot.min.css", "page.css")],
         data=script_json(_data(report, _groups(report.channels))),
         charts=_asset("uPlot.iife.min.js"),
         licence=_asset("uPlot-LICENSE.txt"),

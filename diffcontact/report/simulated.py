@@ -16,23 +16,16 @@ from numpy.typing import NDArray
 from diffcontact.drawing import Coordinate, Draw, Drawing, drawing_of
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import Channel, Event, Report, RunView
-from diffcontact.report.course import Course, course, thinned
+from diffcontact.report.course import CHORD, ROUNDED, Course, course, thinned
 from diffcontact.report.motion import Motion, motion
 from diffcontact.system import friction_coefficients
 
-# Lines between the rows that are kept leave the course by this part of a coordinate's range at most.
-FINE = 5e-5
-# Of an ensemble: lanes that are drawn, that are counted in its bands, which part of them is below each edge of a band,
-# and at how many times.
-_DRAWN_LANES = 12
-_COUNTED_LANES = 400
-_FAN_TIMES = 500
+# Of an ensemble: lanes that are drawn, that are counted in its bands, and at how many times.
+_DRAWN_LANES, _COUNTED_LANES, _FAN_TIMES = 12, 400, 500
+# Which part of the lanes is below each edge of a band.
 _BANDS = (0.05, 0.25, 0.75, 0.95)
-# Coordinates that get a curve: more of them nobody can tell apart.
-_CURVES = 24
-# Friction within this part of its bound is at it.
-_FULL = 1e-6
-_ROWS = 1500
+# Coordinates that get a curve: more of them nobody can tell apart. Rows of a curve, and impacts that are marked.
+_CURVES, _ROWS, LISTED = 24, 1500, 256
 
 
 def trajectory_report(
@@ -105,7 +98,7 @@ def small(found: Course, values: NDArray) -> NDArray:
     """Select rows that show places and values (m, k) sharply."""
     if found.t.size < 2:
         return np.arange(found.t.size)
-    shown, tolerance = np.concatenate([found.q, values], axis=1), FINE
+    shown, tolerance = np.concatenate([found.q, values], axis=1), CHORD
     rows = thinned(found.t, shown, tolerance)
     while rows.size > _ROWS and tolerance < 0.01:
         tolerance *= 2
@@ -190,7 +183,7 @@ def _grips(trajectory: Any, mu: Any) -> list[Event]:
     load, friction = np.asarray(trajectory.impulse, float), np.asarray(trajectory.friction, float)
     if friction.shape[:-1] != load.shape:
         return []
-    held = np.linalg.norm(friction, axis=-1) < (1 - _FULL) * np.asarray(mu, float) * load
+    held = np.linalg.norm(friction, axis=-1) < (1 - ROUNDED) * np.asarray(mu, float) * load
     closed = load > 0
     stays = closed[1:] & closed[:-1]
     events = []

@@ -161,7 +161,7 @@ _HEADER = 100
 # Below it DeepLabCut itself takes a point as not seen.
 _LIKELIHOOD = 0.6
 # From this part of the rows on, and so many, times that do not increase are the rule, not slips.
-_RULE, _SEVERAL = 0.02, 3
+WERE_ROUNDED, _SEVERAL = 0.02, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -460,7 +460,7 @@ def _require_increasing(rows: Sequence[int], name: str, times: NDArray) -> None:
     wrong, back = np.flatnonzero(np.diff(times) <= 0).tolist(), int(np.sum(np.diff(times) < 0))
     for i in wrong:
         hint = f"data.untimed = 'leave out' does without it, {line}"
-        if len(wrong) >= max(_RULE * times.size, _SEVERAL):
+        if len(wrong) >= max(WERE_ROUNDED * times.size, _SEVERAL):
             hint = f"{len(wrong)} do not, as if rounded: {line}, data.rate = 240 at so many a second"
             # Rounding makes times equal; it turns none round.
             if 2 * back > len(wrong):

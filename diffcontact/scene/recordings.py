@@ -122,9 +122,6 @@ def _row(samples: Sequence[Sample], width: int, decimal: str) -> Row:
     return Row(line, line, fields)
 
 
-_QUALISYS_KEYS = ("NO_OF_FRAMES", "NO_OF_MARKERS", "FREQUENCY")
-
-
 def qualisys(lines: Sequence[str]) -> Sheet | None:
     """Qualisys Track Manager: 3D positions as TSV.
 
@@ -145,7 +142,7 @@ def qualisys(lines: Sequence[str]) -> Sheet | None:
     # Which key comes first depends on the version.
     if not any(name.startswith("NO_OF_") for name in header):
         return None
-    for key in _QUALISYS_KEYS:
+    for key in ("NO_OF_FRAMES", "NO_OF_MARKERS", "FREQUENCY"):
         stated = header[key][0].replace(",", ".") if header.get(key) else ""
         if not is_number(stated) or not float(stated) > 0:
             raise ValueError(f"key {key}: {shown(header.get(key, 'missing'))}, expected a number above 0")
@@ -517,10 +514,7 @@ def long_table(lines: Sequence[str]) -> Sheet | None:
     )
 
 
-# Which file is whose: the first that claims it.
-_READERS = (qualisys, deeplabcut, kinovea, tracker, phyphox, long_table)
-
-
 def recognised(lines: Sequence[str]) -> Sheet | None:
-    """Open a recording of a known writer; None: nothing known."""
-    return next((sheet for reader in _READERS if (sheet := reader(lines)) is not None), None)
+    """Open a recording of a known writer, of the first that claims it; None: nothing known."""
+    readers = qualisys, deeplabcut, kinovea, tracker, phyphox, long_table
+    return next((sheet for reader in readers if (sheet := reader(lines)) is not None), None)

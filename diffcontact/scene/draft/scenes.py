@@ -22,10 +22,10 @@ from diffcontact.identify.noise import roughness
 from diffcontact.scene.document import parse_scene
 from diffcontact.scene.draft.layout import FULL_TURN, core
 from diffcontact.scene.draft.motion import SWING_LEFT, Strike, curvature, fall, oscillates, pushed, strikes, wall_run
-from diffcontact.scene.draft.survey import Column, Marker, Survey, levers_of, quoted, quoted_names, scatter
+from diffcontact.scene.draft.survey import MOVES, Column, Marker, Survey, levers_of, quoted, quoted_names, scatter
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import read_measurements
-from diffcontact.scene.preparation.lines import knee, principal_axis
+from diffcontact.scene.preparation.lines import ASIDE, FEWEST, knee, principal_axis
 from diffcontact.scene.units import factor
 from diffcontact.systems import mechanism
 
@@ -39,8 +39,6 @@ _GRAVITY, _OFF = 9.81, 2.5
 _NEARER, _TILTED = 0.1, 0.05
 # Fewer samples show neither how a flight bends, nor a parabola on one side of an impact.
 _FEWEST_OF_FLIGHT, _FEWEST_OF_SIDE = 6, 12
-# Off their common line two carts are by less than this part of their way.
-_STRAIGHT = 0.03
 # How long soft bumpers push, and which parts of a record about it are tried [s].
 _PUSH, _REACHES = 0.05, (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 # By so much parabolas may leave more than they do in the part in which they leave least.
@@ -52,8 +50,6 @@ _SIDE = 0.1
 # An angle is right to so much at best, whatever its scatter from sample to sample is.
 _FINEST = {"rad": 0.01, "deg": 0.5, "turn": 0.0015}
 _MOST_BALLS = 6
-# Two markers on one body stay as far apart, within so many times their roughness.
-_STAYS = 12.0
 # Angular frequencies of one pendulum differ by less.
 _TOGETHER = 0.03
 
@@ -313,7 +309,7 @@ def _together(marker: Marker, other: Marker) -> bool:
     def alike(one: Column, two: Column) -> bool:
         off = one.values - two.values
         span = float(np.ptp(np.nanpercentile(off, [2, 98]))) if np.isfinite(off).any() else np.inf
-        return span <= _STAYS * max(one.roughness, two.roughness, 1e-3 * one.span)
+        return span <= MOVES * max(one.roughness, two.roughness, 1e-3 * one.span)
 
     return all(axis in other.axes and alike(column, other.axes[axis]) for axis, column in marker.axes.items())
 
@@ -454,13 +450,13 @@ def _on_a_line(first: Marker, second: Marker) -> bool:
         return False
     points = [np.stack([marker.axes[axis].values for axis in axes], axis=1) for marker in (first, second)]
     points = [part[np.all(np.isfinite(part), axis=1)] for part in points]
-    if min(map(len, points)) < 8:
+    if min(map(len, points)) < FEWEST:
         return False
     direction = principal_axis(np.concatenate(points))
     centred = [part - part.mean(axis=0) for part in points]
     along = [part @ direction for part in centred]
     off = [np.linalg.norm(part - np.outer(s, direction), axis=1) for part, s in zip(centred, along, strict=True)]
-    return all(np.sqrt(np.mean(d**2)) < _STRAIGHT * max(map(np.ptp, along)) for d in off)
+    return all(np.sqrt(np.mean(d**2)) < ASIDE * max(map(np.ptp, along)) for d in off)
 
 
 def _carts(survey: Survey, first: Marker, second: Marker) -> Draft:

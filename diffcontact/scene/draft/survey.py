@@ -36,6 +36,7 @@ from diffcontact.scene.draft.layout import (
 from diffcontact.scene.measurements import (
     FROM_DATA,
     LEAVE_OUT,
+    WERE_ROUNDED,
     Reading,
     increasing,
     lines_of,
@@ -45,19 +46,21 @@ from diffcontact.scene.measurements import (
     straight_clock,
     summed,
 )
+from diffcontact.scene.preparation.coordinates import OFF_LENGTH
+from diffcontact.scene.preparation.lines import FEWEST
 from diffcontact.scene.recordings import Sheet, recognised
 from diffcontact.scene.units import factor
 
 # A body that is thrown seldom turns more often; a ball that was heard bounces at most so often.
 _MANY_TURNS, _MOST_IMPACTS = 6, 60
 # A column moves if it goes that many times further than it is rough.
-_MOVES = 12.0
-# A position has so many numbers at least; the message names so many columns.
-_FEWEST, _TOLD = 8, 6
+MOVES = 12.0
+# The message names so many columns.
+_TOLD = 6
 # A fit of more rows takes minutes; so many rows show the motion, around each of which kinks are looked for.
 _MANY, _LOOKED_AT = 5000, 20_000
-# A clock nobody named as one ticks as evenly; from this part of the rows on, times that do not increase were rounded.
-_TICK, _ROUNDED = 0.1, 0.02
+# A clock nobody named as one ticks as evenly.
+_TICK = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +80,7 @@ class Column:
 
     @property
     def moves(self) -> bool:
-        return self.span > _MOVES * self.roughness
+        return self.span > MOVES * self.roughness
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,13 +228,13 @@ def _no_place(name: str, values: NDArray, headings: Headings) -> str:
     if what := headings.quantity(name):
         return f"is {what}"
     seen = values[np.isfinite(values)]
-    if seen.size < _FEWEST:
+    if seen.size < FEWEST:
         return f"has {seen.size} numbers"
     if not headings.may_be_position(name):
         return "is named otherwise"
     return (
         "shows no motion beyond its scatter"
-        if np.ptp(seen) <= _MOVES * roughness(seen)
+        if np.ptp(seen) <= MOVES * roughness(seen)
         else "counts rows or goes as the clock does"
     )
 
@@ -272,7 +275,7 @@ def _steady(values: NDArray) -> bool:
     seen = values[np.isfinite(values)]
     if seen.size < 3 or not seen[-1] > seen[0]:
         return False
-    return float(np.mean(np.diff(seen) < 0)) < _ROUNDED
+    return float(np.mean(np.diff(seen) < 0)) < WERE_ROUNDED
 
 
 def _ticks(values: NDArray) -> bool:
@@ -313,7 +316,7 @@ def _clock(written: NDArray, frames: bool) -> tuple[NDArray, NDArray, list[tuple
         count = f"{gaps.size} gaps in the times, the first" if gaps.size > 1 else "a gap in the times,"
         return rows, written, [], [f"{count} from {written[i]:.6g} to {written[i + 1]:.6g}" for i in gaps[:1]]
     kind = f"{bad} times are missing or do not increase"
-    if bad > _ROUNDED * written.size and not frames:
+    if bad > WERE_ROUNDED * written.size and not frames:
         try:
             return rows, straight_clock(written), [("rate", FROM_DATA, "the times were rounded")], [kind]
         except ValueError:
@@ -354,7 +357,7 @@ def _length_unit(columns: Sequence[NDArray], film: bool) -> str:
 def _goes(column: Column, times: NDArray) -> bool:
     """Tell a motion from a count of rows or another clock."""
     seen = np.isfinite(column.values)
-    if seen.sum() < _FEWEST or not column.span > 0 or np.all(np.diff(column.values[seen]) == 1):
+    if seen.sum() < FEWEST or not column.span > 0 or np.all(np.diff(column.values[seen]) == 1):
         return False
     line = np.polynomial.polynomial.polyfit(times[seen], column.values[seen], 1)
     off = column.values[seen] - np.polynomial.polynomial.polyval(times[seen], line)
@@ -390,8 +393,6 @@ _ANGLE = re.compile(
 )
 # The letter that names a quaternion's part is its last one, or before the number of the body.
 _QUATERNION = re.compile(r"(.*(?:q\w*?|rotation)[\s_.\-]*)([wxyz])([\s_.\-]*\d*)", re.IGNORECASE)
-# Quaternions are of length one but for the digits with which they were written.
-_LENGTH = 0.01
 
 
 def is_angle(core: str) -> bool:
@@ -410,7 +411,7 @@ def quaternions_in(columns: Mapping[str, NDArray]) -> tuple[tuple[str, ...], ...
         names = tuple(group[axis] for axis in "wxyz")
         length = np.linalg.norm([columns[name] for name in names], axis=0)
         seen = length[np.isfinite(length)]
-        if seen.size and np.all(np.abs(seen - 1) < _LENGTH):
+        if seen.size and np.all(np.abs(seen - 1) < OFF_LENGTH):
             found.append(names)
     return tuple(found)
 
@@ -419,9 +420,8 @@ _WHEN = re.compile(
     r"(?:^|(?<=[\s_.\-]))(?:(before|pre|vorher|initial|in|minus)|(after|post|nachher|final|out|plus))(?=[\s_.\-]|$)",
     re.IGNORECASE,
 )
-# What a velocity after impacts is off a multiple of that before, beside it, at most; and a change of spin off a moment.
-_OFF = 0.5
-_FEWEST_IMPACTS = 5
+# What a change of spin is off a moment, beside it, at most; a table has so many impacts.
+_OFF, _FEWEST_IMPACTS = 0.5, 5
 
 
 @dataclass(frozen=True, eq=False)

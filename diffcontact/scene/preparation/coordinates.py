@@ -77,7 +77,7 @@ class Preparation:
 
 
 # A measured quaternion is of length 1 but for the digits with which it was written.
-_LENGTH = 0.01
+OFF_LENGTH = 0.01
 _CURVES = {"line": 1, "parabola": 2}
 
 
@@ -222,7 +222,7 @@ def _first(column: NDArray, name: str, count: int, degree: int) -> NDArray:
 
 def _require_unit_length(times: NDArray, turns: NDArray) -> None:
     length = np.linalg.norm(turns, axis=2)
-    wrong = np.argwhere(np.abs(length - 1) > _LENGTH)
+    wrong = np.argwhere(np.abs(length - 1) > OFF_LENGTH)
     if wrong.size:
         row, body = wrong[0]
         raise ValueError(

@@ -171,7 +171,7 @@ _RESTS = 0.05
 # What slides loses this part of its speed before it rests, or is lost.
 _SLOWED = 0.6
 # Samples are off a straight line, and off a parabola, by at most this part of the way.
-_ASIDE = 0.03
+ASIDE = 0.03
 
 
 @PREPARATIONS.add(
@@ -219,7 +219,7 @@ def _slide(times: NDArray, points: NDArray) -> tuple[slice, NDArray, NDArray]:
     aside = centred[seen] - np.outer(way[seen], direction)
     way = points @ direction * (np.sign(way[seen[-1]] - way[seen[0]]) or 1.0)
     t, s = times[seen], way[seen]
-    if np.sqrt(np.mean(np.sum(aside**2, axis=1))) > _ASIDE * np.ptp(s):
+    if np.sqrt(np.mean(np.sum(aside**2, axis=1))) > ASIDE * np.ptp(s):
         raise ValueError("the positions lie on no straight line, expected a block that slides")
     speed = _speeds(t, s)
     first, fastest = int(np.argmax(speed)), float(np.max(speed))
@@ -233,7 +233,7 @@ def _slide(times: NDArray, points: NDArray) -> tuple[slice, NDArray, NDArray]:
     parabola = np.polynomial.polynomial.polyfit(since, s[first:stop], 2)
     left = s[first:stop] - np.polynomial.polynomial.polyval(since, parabola)
     slowed = -2 * parabola[2] * since[-1] > _SLOWED * parabola[1] > 0
-    if not slowed or np.sqrt(np.mean(left**2)) > _ASIDE * np.ptp(s[first:stop]):
+    if not slowed or np.sqrt(np.mean(left**2)) > ASIDE * np.ptp(s[first:stop]):
         raise ValueError("it is not slowed down evenly, expected a block that slides to rest")
     if np.any(speed[stop:end] < -2 * _RESTS * fastest):
         raise ValueError("it turns round where it was at rest, expected a block that slides to rest and stays")
@@ -253,8 +253,7 @@ def _speeds(t: NDArray, s: NDArray) -> NDArray:
 
 
 # Frequencies are tried this far either side of the highest peak of the spectrum, whose resolution is one per record.
-_REACH = 1.0
-_TRIED = 41
+_REACH, _TRIED = 1.0, 41
 
 
 @dataclass(frozen=True)
