@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from diffcontact.host.progress import stage
 from diffcontact.identify import FitResult, LawComparison
 from diffcontact.identify.error_bars import error_bars, under_loss
-from diffcontact.identify.levels import LEVELS, SLIGHT
+from diffcontact.identify.levels import LEVELS, LOOKED_AT, SLIGHT
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import robust_size
 from diffcontact.identify.problem.residual import KICK, kick
@@ -25,7 +25,7 @@ from diffcontact.identify.verdict.explanations import Fault, explanations, fault
 from diffcontact.identify.verdict.residuals import patterns
 from diffcontact.identify.verdict.texts import Words
 from diffcontact.numerics.compilation import jit_fast_compile
-from diffcontact.report import Curve, Impact, Mark, Report, Restitution
+from diffcontact.report.content import Curve, Impact, Mark, Report, Restitution
 from diffcontact.report.simulated import LISTED
 from diffcontact.system import System
 from diffcontact.systems.cell_list_balls import CellListBalls
@@ -215,7 +215,8 @@ def _has_restitution(system: Any) -> bool:
 
 def _laws(run: Any, theta: NDArray, speeds: NDArray, contacts: int) -> tuple[NDArray, NDArray]:
     """(m, c) e of every contact at speeds (m,), and its derivatives (m, c, P_i) by the run's parameters."""
-    return tuple(map(np.asarray, _restitution_at(run.model, theta[run.index], run.fixed, speeds, contacts)))
+    e, by = _restitution_at(run.model, theta[run.index], run.fixed, speeds, contacts)
+    return np.asarray(e), np.asarray(by)
 
 
 @partial(jit_fast_compile, static=("model", "contacts"))
@@ -234,15 +235,15 @@ def _restitution_at(model: Any, z: Array, fixed: dict[str, Any], speeds: Array, 
 
 def _impacts(fit: FitResult, labels: Sequence[str]) -> tuple[list[Impact], int]:
     """The impacts of a fit with a restitution of their own, and how many cannot be told from others."""
-    evidence, left_out = fit.evidence, 0
-    places, columns, held = [], [], np.zeros(len(fit.names), bool)
+    evidence, left_out, held = fit.evidence, 0, np.zeros(len(fit.names), bool)
+    places, columns = list[tuple[int, float, float, float]](), list[list[NDArray]]()
     for number, run in enumerate(evidence.objective.joint.runs):
         columns.append([])
         if not _has_restitution(run.model.system):
             continue
         contacts, struck = fit.trajectories[number].impulse.shape[-1], _struck(evidence, number)
-        alone = len(struck) == 1
-        for time, speed, contact, jump, group in struck:
+        left_out += len(struck[LOOKED_AT:])
+        for time, speed, contact, jump, group, alone in struck[:LOOKED_AT]:
             e, by = (part[0, contact] for part in _laws(run, evidence.theta, np.array([speed]), contacts))
             if not np.any(by != 0):
                 continue
@@ -267,11 +268,19 @@ def _impacts(fit: FitResult, labels: Sequence[str]) -> tuple[list[Impact], int]:
     return found, left_out + len(places) - len(found)
 
 
-def _struck(evidence: Evidence, number: int) -> list[tuple[float, float, int, NDArray, tuple[int, int] | None]]:
-    """Time, speed, contact, jump and neighbouring samples of the impacts of single contacts in a run.
+class _Struck(NamedTuple):
+    """An impact of a single contact."""
 
-    The samples are None where another impact is between them, too.
-    """
+    time: float
+    speed: float  # of approach
+    contact: int
+    jump: NDArray  # (d,) of the velocity
+    samples: tuple[int, int] | None  # before and behind it; None where another impact is between them, too
+    alone: bool  # whether it is the only one of its run
+
+
+def _struck(evidence: Evidence, number: int) -> list[_Struck]:
+    """The impacts of single contacts in a run."""
     run, times = evidence.objective.joint.runs[number], evidence.runs[number].times
     listed = jax.tree.map(np.asarray, evidence.objective.joint.listed(evidence.theta, number, LISTED).percussions)
     found = []
@@ -285,7 +294,8 @@ def _struck(evidence: Evidence, number: int) -> list[tuple[float, float, int, ND
         time = float(listed.time[i])
         groups = [(a, b) for a, b in evidence.runs[number].impacts if times[a] <= time <= times[b]]
         between = groups and sum(bool(times[groups[0][0]] <= listed.time[j] <= times[groups[0][1]]) for j in there) == 1
-        found.append((time, float(-listed.before[i, contact]), contact, listed.jump[i], groups[0] if between else None))
+        samples, speed = groups[0] if between else None, float(-listed.before[i, contact])
+        found.append(_Struck(time, speed, contact, listed.jump[i], samples, there.size == 1))
     return found
 
 

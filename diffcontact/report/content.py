@@ -89,7 +89,7 @@ class Restitution:
     speeds: NDArray  # (m,) at which curves are known, increasing
     curves: Sequence[Curve]  # the fitted one first
     impacts: Sequence[Impact]
-    left_out: int = 0  # impacts that the samples do not tell from others
+    left_out: int = 0  # impacts that the samples do not tell from others, or too many to look at
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,14 @@ class Report:
     runs: Sequence[RunView]  # in the order in which they are shown
     numbers: Numbers | None = None  # of a fit, or None
     method: Mapping[str, str] = field(default_factory=dict)  # how it was computed, term -> explanation
+
+
+def sharing_axes(channels: Sequence[Channel]) -> dict[tuple[str, bool], list[int]]:
+    """Numbers of the channels in one unit and one direction: (unit, down) -> numbers."""
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for k, channel in enumerate(channels):
+        groups.setdefault((channel.unit, channel.down), []).append(k)
+    return groups
 
 
 def short(labels: Sequence[str]) -> list[str]:

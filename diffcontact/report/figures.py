@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diffcontact.report.content import Channel, Report, RunView
+from diffcontact.report.content import Channel, Report, RunView, sharing_axes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,9 +41,7 @@ def figure(report: Report, caller: str) -> Figure:
 
 def _run(part: Any, report: Report, run: RunView, title: bool) -> None:
     """Draw one run: curves and residuals for every unit."""
-    units: dict[tuple[str, bool], list[int]] = {}
-    for k, channel in enumerate(report.channels):
-        units.setdefault((channel.unit, channel.down), []).append(k)
+    units = sharing_axes(report.channels)
     seen = run.residual.size > 0 and bool(np.isfinite(run.residual).any())
     heights = [height for _ in units for height in ((3, 1) if seen else (3,))]
     axes = part.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]

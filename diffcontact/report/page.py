@@ -18,7 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.report.content import Channel, Estimate, Mark, Numbers, Report, Restitution, RunView, short
+from diffcontact.report.content import (
+    Channel,
+    Estimate,
+    Mark,
+    Numbers,
+    Report,
+    Restitution,
+    RunView,
+    sharing_axes,
+    short,
+)
 from diffcontact.report.motion import Motion
 
 _SCRIPTS = ("tracks.js", "camera.js", "shapes.js", "motion.js", "charts.js", "player.js", "statistics.js", "page.js")
@@ -91,9 +101,6 @@ def _asset(name: str) -> str:
 def _groups(channels: Sequence[Channel]) -> list[dict[str, Any]]:
     """Channels that share a chart: those in one unit and one direction."""
     kinds = {"rad": "angle", "deg": "angle"}
-    groups: dict[tuple[str, bool], list[int]] = {}
-    for k, channel in enumerate(channels):
-        groups.setdefault((channel.unit, channel.down), []).append(k)
     return [
         {
             "title": (channels[of[0]].name if len(of) == 1 else kinds.get(unit, "position" if unit else "value"))
@@ -102,7 +109,7 @@ def _groups(channels: Sequence[Channel]) -> list[dict[str, Any]]:
             "down": down,
             "channels": of,
         }
-        for (unit, down), of in groups.items()
+        for (unit, down), of in sharing_axes(channels).items()
     ]
 
 

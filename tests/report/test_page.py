@@ -8,19 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from diffcontact.report import (
-    Channel,
-    Curve,
-    Estimate,
-    Event,
-    Impact,
-    Mark,
-    Numbers,
-    Report,
-    Restitution,
-    RunView,
-    page,
-)
+from diffcontact.report import Channel, Estimate, Event, Numbers, Report, RunView, page
+from diffcontact.report.content import Curve, Impact, Mark, Restitution
 from diffcontact.report.motion import Motion, Moving
 from diffcontact.report.page import packed, residual_sizes, restitution_picture, script_json, ticks
 

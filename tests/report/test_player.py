@@ -4,20 +4,8 @@ import numpy as np
 import pytest
 from browser import BROWSER, DRIVER, Browser
 
-from diffcontact.report import (
-    Channel,
-    Curve,
-    Estimate,
-    Event,
-    Impact,
-    Mark,
-    Numbers,
-    ProfileView,
-    Report,
-    Restitution,
-    RunView,
-    page,
-)
+from diffcontact.report import Channel, Estimate, Event, Numbers, ProfileView, Report, RunView, page
+from diffcontact.report.content import Curve, Impact, Mark, Restitution
 from diffcontact.report.motion import Motion, Moving
 
 pytestmark = pytest.mark.skipif(

@@ -25,7 +25,7 @@ from diffcontact.scene.draft.motion import SWING_LEFT, Strike, curvature, fall, 
 from diffcontact.scene.draft.survey import MOVES, Column, Marker, Survey, levers_of, quoted, quoted_names, scatter
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import read_measurements
-from diffcontact.scene.preparation.lines import ASIDE, FEWEST, knee, principal_axis
+from diffcontact.scene.preparation.lines import ASIDE, FEWEST, knee, markers_of, principal_axis
 from diffcontact.scene.units import factor
 from diffcontact.systems import mechanism
 
@@ -448,8 +448,8 @@ def _on_a_line(first: Marker, second: Marker) -> bool:
     axes = [axis for axis in first.axes if axis in second.axes]
     if not axes:
         return False
-    points = [np.stack([marker.axes[axis].values for axis in axes], axis=1) for marker in (first, second)]
-    points = [part[np.all(np.isfinite(part), axis=1)] for part in points]
+    both, seen = markers_of(*([marker.axes[axis].values for axis in axes] for marker in (first, second)))
+    points = [part[rows] for part, rows in zip(both, seen, strict=True)]
     if min(map(len, points)) < FEWEST:
         return False
     direction = principal_axis(np.concatenate(points))
@@ -471,8 +471,7 @@ def _reach(times: NDArray, first: Sequence[Column], second: Sequence[Column]) ->
 
     No rail is quite straight, and bumpers go on pushing, which distorts e and the ratio of the masses.
     """
-    points = np.stack([np.stack([column.values for column in marker], axis=-1) for marker in (first, second)])
-    seen = np.all(np.isfinite(points), axis=2)
+    points, seen = markers_of(*([column.values for column in marker] for marker in (first, second)))
     both = np.all(seen, axis=0)
     along = points @ principal_axis(points[seen])
     distance = np.abs(along[1] - along[0])

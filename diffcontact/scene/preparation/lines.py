@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,9 +111,8 @@ def common_line(table: Table, ready: ReadySystem) -> Preparation:
     left_out += f"; those more than {around:g} s from it, too" if np.isfinite(around) else ""
 
     def runs(times: NDArray, columns: Mapping[str, NDArray]) -> Iterable[PreparedRun]:
-        markers = [np.stack([scale * columns[name] for name in marker], axis=-1) for marker in (first, second)]
-        points = np.stack(markers)
-        seen = np.all(np.isfinite(points), axis=2)
+        markers = ([scale * columns[name] for name in marker] for marker in (first, second))
+        points, seen = markers_of(*markers)
         count = int(np.all(seen, axis=0).sum())
         if count < FEWEST:
             raise ValueError(f"both markers are seen in {count} rows, expected at least {FEWEST}")
@@ -157,6 +156,12 @@ def common_line(table: Table, ready: ReadySystem) -> Preparation:
         + left_out,
         suggests=("q0", "u0", "distance", "restitution"),
     )
+
+
+def markers_of(first: Sequence[NDArray], second: Sequence[NDArray]) -> tuple[NDArray, NDArray]:
+    """Places (2, n, k) of two markers by their columns, and when each was seen (2, n)."""
+    points = np.stack([np.stack(marker, axis=-1) for marker in (first, second)])
+    return points, np.all(np.isfinite(points), axis=2)
 
 
 def principal_axis(points: NDArray) -> NDArray:
