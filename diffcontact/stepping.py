@@ -231,11 +231,8 @@ def _in_order(happened, stands):
 def _first(flat, count):
     """The first `count` of those that have a contact, padded."""
     rows = jnp.argsort(flat.contact < 0, stable=True)[:count]
-    return jax.tree.map(lambda x: jnp.concatenate([x[rows], _padding(x, count - rows.size)]), flat)
-
-
-def _padding(x, count):
-    return jnp.full((max(count, 0), *x.shape[1:]), _nothing(x.dtype))
+    rest = max(count - rows.size, 0)
+    return jax.tree.map(lambda x: jnp.append(x[rows], jnp.full((rest, *x.shape[1:]), _nothing(x.dtype)), axis=0), flat)
 
 
 def _nothing(dtype):

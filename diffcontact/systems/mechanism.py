@@ -20,7 +20,7 @@ from diffcontact.systems.constrained import constrained
 from diffcontact.systems.model_file import Model, Tendons
 from diffcontact.systems.tree import HINGE
 
-# Parameters, and the things that their entries belong to; those of which one number may stand for all.
+# Parameters, and the things that their entries belong to.
 _OF = {
     "gravity": None,
     "mass": "mass",
@@ -37,17 +37,6 @@ _OF = {
     "control": "control",
     "frictionloss": "rubbing",
 }
-_ONE_FOR_ALL = (
-    "mass",
-    "armature",
-    "damping",
-    "stiffness",
-    "friction",
-    "restitution",
-    "stop_restitution",
-    "control",
-    "frictionloss",
-)
 
 
 @dataclass(frozen=True)
@@ -477,7 +466,8 @@ def _value(model: Model, name: str, params: Any, dtype: Any) -> Array:
     """A parameter, or the file's number."""
     default = model.defaults[name]
     given = jnp.asarray(params.get(name, default), dtype)
-    if given.shape != default.shape and not (given.ndim == 0 and name in _ONE_FOR_ALL):
+    one_for_all = given.ndim == 0 and default.ndim == 1 and name not in ("gravity", "springref")
+    if given.shape != default.shape and not one_for_all:
         raise ValueError(f"params[{name!r}]: expected shape {default.shape}, got {given.shape}")
     return jnp.broadcast_to(given, default.shape)
 

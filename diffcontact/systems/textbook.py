@@ -84,7 +84,6 @@ def _bouncing_ball(bounces: int, law: str) -> System:
     )
 
 
-@lru_cache(maxsize=1)
 def _drawn_ball() -> Drawing:
     """Draw a point above its floor, y downwards."""
 
@@ -147,7 +146,6 @@ def _carts(law: str) -> System:
     return System(gap=gap, force=force, mass=mass, restitution=laws.restitution(law), draw=_drawn_carts())
 
 
-@lru_cache(maxsize=1)
 def _drawn_carts() -> Drawing:
     """Draw two riders, each as wide as their markers are apart at a touch."""
 
@@ -200,7 +198,6 @@ def pendulum() -> System:
     )
 
 
-@lru_cache(maxsize=1)
 def _drawn_pendulum() -> Drawing:
     """Draw a point on a rod of length one."""
 
@@ -286,7 +283,6 @@ def _particle_line(count: int, driven: bool) -> ParticleLine:
     )
 
 
-@lru_cache(maxsize=32)
 def _drawn_line(count: int) -> Drawing:
     """Draw particles on parallel wires, with any springs and the places of their rest."""
 
