@@ -19,6 +19,7 @@ from diffcontact.arguments import placed, real_arrays, require_near, require_tol
 from diffcontact.certify.certificate import certifies, certify
 from diffcontact.certify.differences import agreement, gather, moved_ends, names, put
 from diffcontact.certify.singularity import Singularity
+from diffcontact.numerics.batching import AT_ONCE
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.schemes.scheme import Scheme
 from diffcontact.simulate import HALVINGS, TOLERANCE, Trajectory, astride, change, halved, judged, simulate
@@ -28,8 +29,6 @@ from diffcontact.stepping import work
 # A pass of reverse mode recomputes every step. It costs eight or nine passes of forward mode (EventTimed; one ball, and
 # three in a box).
 REVERSE_COST = 9
-# So many passes are vectorised; more are done one lot after the other, to bound memory.
-PASSES_AT_ONCE = 64
 # With "auto": in all intervals together.
 _MOST_STEPS = 65536
 
@@ -314,14 +313,14 @@ def _forward(start: dict[str, Any], values: int) -> bool:
 
 def _columns(function, at: Array) -> Array:
     """(p, ...) one pass of forward mode for each entry of `at`."""
-    return lax.map(lambda tangent: jax.jvp(function, (at,), (tangent,))[1], _basis(at), batch_size=PASSES_AT_ONCE)
+    return lax.map(lambda tangent: jax.jvp(function, (at,), (tangent,))[1], _basis(at), batch_size=AT_ONCE)
 
 
 def _rows(function, at: Array) -> Array:
     """(m, p) one pass of reverse mode for each entry of the result."""
     value, pullback = jax.vjp(function, at)
     return lax.map(
-        lambda cotangent: pullback(cotangent.reshape(value.shape))[0], _basis(value.ravel()), batch_size=PASSES_AT_ONCE
+        lambda cotangent: pullback(cotangent.reshape(value.shape))[0], _basis(value.ravel()), batch_size=AT_ONCE
     )
 
 

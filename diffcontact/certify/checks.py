@@ -7,13 +7,13 @@ import numpy as np
 from diffcontact.certify.course import Course, End, Support
 from diffcontact.certify.order import Meeting, coupled, order_matters, reached
 from diffcontact.certify.singularity import Found, Singularity
+from diffcontact.numerics.batching import AT_ONCE
 from diffcontact.simulate import simulate
 
 # A suspicious piece is looked at again in so many steps.
 _FINER = 16
 # Suspicious is a pass that misses by what this part of the full speed would reach.
 _SUSPICIOUS = 0.1
-_SUSPECTS = 64
 
 
 def passes(course: Course, scheme, change: float) -> list[Found]:
@@ -50,7 +50,7 @@ def _suspects(course: Course) -> list[tuple[int, int]]:
     near = 2 * bend * np.abs(clearance) <= (_SUSPICIOUS * most) ** 2
     near &= np.abs(clearance) <= _SUSPICIOUS**2 * (course.end.t[-1] - course.begin.t[0]) * most
     pieces, numbers = np.nonzero(near & np.isfinite(clearance))
-    nearest = np.argsort(np.abs(clearance[pieces, numbers]))[:_SUSPECTS]
+    nearest = np.argsort(np.abs(clearance[pieces, numbers]))[:AT_ONCE]
     return [(int(pieces[k]), int(numbers[k])) for k in nearest]
 
 
@@ -130,7 +130,7 @@ def unloaded(course: Course) -> list[Found]:
     if not pieces.size:
         return []
     # What is looked at is a sample where there is much; its size is fixed, so that it compiles once.
-    pieces = pieces[np.linspace(0, pieces.size - 1, _SUSPECTS).astype(int)]
+    pieces = pieces[np.linspace(0, pieces.size - 1, AT_ONCE).astype(int)]
     reactions, openings, *_ = course.support(begin.t[pieces], begin.q[pieces], begin.u[pieces], rests[pieces])
     still = np.finfo(reactions.dtype).eps ** 0.5
     size = np.max(np.abs(openings), initial=0.0) + np.max(np.abs(begin.rate)) / np.max(end.t - begin.t)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from diffcontact.numerics.batching import AT_ONCE
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.least_squares import nonnegative
 from diffcontact.numerics.linear import solve_mass
@@ -20,8 +21,6 @@ from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.surfaces import Balls
 from diffcontact.trajectory import Trajectory
 
-# So many states are computed at once.
-AT_ONCE = 64
 # Relative size of what counts as nothing among loads and rows.
 _DEPENDENT = 1e-6
 

@@ -16,6 +16,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+# Lanes of one program that are computed at once where there may be many; more go one lot after the other, to bound
+# memory.
+AT_ONCE = 64
+
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 

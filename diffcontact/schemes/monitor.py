@@ -42,9 +42,9 @@ LEAST_WAY = 0.75
 # What surfaces that hardly move round by, in eps of the largest coordinate.
 _ROUNDING = 64
 # What a step takes a force for may be wrong by 5/8 of what comes or goes with it and lasts for eight steps: by half,
-# where it is switched on right behind the beginning of a step. And by 1/8 of what acts anyhow, so that a force may have
-# six steps for a period; and by the last share of the largest on any coordinate.
-_STEPS, _SWITCHED, _ACTING, _LARGEST = 8, 5 / 8, 1 / 8, 1 / 256
+# where it is switched on right behind the beginning of a step. And by `MOST_UNSEEN` of what acts anyhow, so that a
+# force may have six steps for a period; and by the last share of the largest on any coordinate.
+_STEPS, _SWITCHED, _LARGEST = 8, 5 / 8, 1 / 256
 # A wall may come in by that share faster than the body that it meets goes on.
 _THROWN = 3 / 16
 # So deep a straight way may dip into an obstacle, against its length: as a quarter of the radius does in a bowl. And at
@@ -52,9 +52,9 @@ _THROWN = 3 / 16
 # a swinging floor has one of O(h), and the straight way of a step dips O(h^2) below a gap that only opens: the error of
 # a first-order scheme, and no passage. Flights through the edge of a body at less than this angle are lost with it.
 _SHALLOW = 1 / 32
-# By how much a contact's normal may turn [rad]: gamma of S2 lemma 5.2, up to this share of the radius of
-# prox-regularity for the way of a step.
-_TURN = 0.25
+# By how much a contact's normal, or the axis of a spin, may turn [rad]: gamma of S2 lemma 5.2, up to this share of the
+# radius of prox-regularity for the way of a step.
+TURN = 0.25
 # The jump of a contact may be eps ** -_WEDGED times what all jumps together make of the velocity. Where spheres are
 # pressed into a line that they just fill, jumps double from step to step, and rounding soon decides which is squeezed
 # out.
@@ -191,7 +191,7 @@ def forces_blow(given: Callable, t, s, root: Array) -> Array:
     lasting = jnp.maximum(jnp.maximum(*changes), jnp.abs(there - here))
     acting = jnp.maximum(jnp.abs(before[0]), jnp.abs(behind[0]))
     least = (_LARGEST * jnp.max(root[None] * acting) / root)[None]
-    told = off > _SWITCHED * lasting + jnp.maximum(_ACTING * acting, least)
+    told = off > _SWITCHED * lasting + jnp.maximum(MOST_UNSEEN * acting, least)
     return jnp.abs(s) * jnp.sum(jnp.where(told, off, 0.0), axis=0)
 
 
@@ -439,15 +439,15 @@ def curvature_status(
     if bounds is None:
         return each()
     sine, square = bounds
-    calm = (sine < math.sin(_TURN)) & (impulse @ impulse * square <= most)
+    calm = (sine < math.sin(TURN)) & (impulse @ impulse * square <= most)
     return where_wanted(~calm, each, fine)
 
 
 def _turned(before, after) -> Array:
-    """(c,) whether whitened normals turn by more than `_TURN`."""
+    """(c,) whether whitened normals turn by more than `TURN`."""
     here, there, apart = (_square(rows) for rows in (before, after, difference(after, before)))
     along = (here + there - apart) / 2
-    return (along < 0) | (along**2 < math.cos(_TURN) ** 2 * here * there)
+    return (along < 0) | (along**2 < math.cos(TURN) ** 2 * here * there)
 
 
 def _square(rows) -> Array:

@@ -27,6 +27,7 @@ from diffcontact.schemes.monitor import (
     LEAST_WAY,
     MOST,
     SIMPSON,
+    TURN,
     Truncation,
     forces_and_joints,
     forces_blow,
@@ -45,19 +46,17 @@ from diffcontact.system import advanced, rate
 # A bounce may be left out if it is slower than that share of the fastest motion of its bodies: its height is then a
 # hundredth of what that motion would reach.
 LEFT_OUT = 1 / 8
-# What was left out before may come to that share of the fastest motion; a blow by what is held for good to the other.
-CARRIED, HELD_INTO = 1 / 16, 1 / 32
-# What may be missed of a slip where bounces are left out, and what a contact may pull by of what forces change the
-# velocity by in a step.
-SLIP_LEFT_OUT, PULLED = 1 / 64, 1 / 64
-# A slip in space may turn by so much in a piece (the cosine: 45 degrees), leave so much of its speed aside where it
-# ends, and do anything where it is slower than the last share of the bodies' fastest motion.
-TURNED, LEFT_ASIDE, HARDLY = 0.7, 1 / 64, 1 / 1024
+# What was left out before may come to half of that share, a blow by what is held for good to a quarter of it.
+CARRIED, HELD_INTO = LEFT_OUT / 2, LEFT_OUT / 4
+# What may be missed of a slip where bounces are left out, what a contact may pull by of what forces change the velocity
+# by in a step, and what a slip in space may leave aside of its speed where it ends.
+SLIGHT = 1 / 64
+# A slip in space may turn by so much in a piece (the cosine: 45 degrees), and do anything where it is slower than this
+# share of the bodies' fastest motion.
+TURNED, HARDLY = 0.7, SLIGHT / 16
 # From such a share of its own way on the truncation of a piece makes its change of velocity doubtful (a stiff spring
 # that is met for some steps on a long way), and such a share of the fastest motion doubtful changes may have.
 DOUBTFUL, MOST_DOUBTFUL = 1 / 16, 1 / 4
-# By such a share of a spin its axis may seem to turn, seen from the beginning of a piece.
-MOST_TURNED = 1 / 4
 
 
 class Rounding(NamedTuple):
@@ -295,7 +294,7 @@ class Monitor:
         fast = jnp.max(self._fastest(now.here)[:, 1:], axis=1)
         slips_on = length(now.speeds[:, 1:]) > 2 * tail * (driven + rubbed)
         grips = (now.modes != SLIP) & (length(now.load[:, 1:]) <= mu * now.load[:, 0] / 2)
-        return (mu > 0) & (tail * driven > SLIP_LEFT_OUT * fast) & ~slips_on & ~grips
+        return (mu > 0) & (tail * driven > SLIGHT * fast) & ~slips_on & ~grips
 
     def _turns(self, system, params, t, s, now: Moment, end: Motion, ended: Array) -> Array:
         """(c,) contacts whose slip, in space, turns too far in a piece, passes by zero and does not end, or gets faster
@@ -307,7 +306,7 @@ class Monitor:
         along = jnp.sum(sliding * now.direction, axis=1)
         rounding = 1e3 * now.limits.slip
         moves = slips & (mu > 0) & (size > jnp.maximum(rounding, fast))
-        turned = moves & ((ended & (size > LEFT_ASIDE * before)) | (~ended & (along < TURNED * size)))
+        turned = moves & ((ended & (size > SLIGHT * before)) | (~ended & (along < TURNED * size)))
         against = -rub / nonzero(force)[:, None]
         off = length(sliding / nonzero(size)[:, None] - against)
         pushed = solve_mass(place.mass, jnp.einsum("ckd,ck->cd", place.rows[:, 1:], rub).T)
@@ -336,7 +335,7 @@ def winds(system, params, q: Array, u: Array, end: Array, s) -> Array:
         return jnp.array(False)
     if system.dexpinv is not None:
         turned = jnp.abs(system.dexpinv(s * u, end, params) - end)
-        return jnp.any(turned > MOST_TURNED * jnp.max(jnp.abs(end), initial=0.0))
+        return jnp.any(turned > TURN * jnp.max(jnp.abs(end), initial=0.0))
     whole = advanced(system, params, q, u, s)
     half = advanced(system, params, q, u, s / 2)
     halves = advanced(system, params, half, u, s / 2)
@@ -352,7 +351,7 @@ def _pulls(now: Moment, end: Motion) -> Array:
     """
     compliance = jnp.sum(now.here.rows[:, 0] * now.pushed, axis=1)
     changed = -(1 + now.lasting.mu) * compliance * end.impulse[:, 0] - jnp.maximum(now.speeds[:, 0], 0.0)
-    return (now.modes != OPEN) & (changed > PULLED * now.limits.gained + now.limits.velocity)
+    return (now.modes != OPEN) & (changed > SLIGHT * now.limits.gained + now.limits.velocity)
 
 
 # How many times the error that is carried a gap must be, and how many times what the error makes of its square the
