@@ -221,6 +221,7 @@ def restitution_picture(found: Restitution) -> dict[str, Any]:
         return [f"{a:.2f},{b:.2f}" for a, b in zip(x(found.speeds), y(e), strict=True) if np.isfinite(b)]
 
     runs = list(dict.fromkeys(one.run for one in found.impacts))
+    several = len(runs) <= _COLOURS
     return {
         "x": ticks(left, right, _TICKS),
         "y": [(100 - at, text) for at, text in ticks(low, high, _TICKS)],
@@ -238,11 +239,11 @@ def restitution_picture(found: Restitution) -> dict[str, Any]:
                 "y": float(y(one.value)),
                 "low": float(y(one.low)),
                 "high": float(y(one.high)),
-                "colour": runs.index(one.run) % _COLOURS,
+                "colour": runs.index(one.run) if several else 0,
             }
             for one in found.impacts
         ],
-        "runs": short(runs) if len(runs) <= _COLOURS else [],
+        "runs": short(runs) if several else [],
     }
 
 

@@ -72,7 +72,6 @@ FIT_KEYS = {
     "terms": "'auto' (default): a held term (free = false) is set free if residuals ask for it; or 'as written'",
     "substeps": "steps from one row to the next, or 'auto' (default): as many as the noise asks for",
 }
-TERMS = ("auto", "as written")
 OUTPUT_KEYS = {"folder": "relative to the current one, in it or in that of the scene; out/SCENE by default"}
 
 _SUBSTEPS = 10**4
@@ -172,7 +171,7 @@ def parse_scene(table: Table, folder: Path) -> Scene:
         lambda: _of_the_system(table, ready),
         lambda: _fit_options(fit),
         lambda: _substeps(fit),
-        lambda: fit.choice("terms", TERMS, TERMS[0]) == TERMS[0],
+        lambda: fit.choice("terms", ("auto", "as written"), "auto") == "auto",
         lambda: Path(output.file_name("folder", f"out/{Path(table.file).stem}")),
         lambda: data.expect(*DATA_KEYS),
         lambda: output.expect(*OUTPUT_KEYS),

@@ -34,14 +34,6 @@ RESTITUTION_OF = {
     "stronge": "the normal force gives back e^2 of the work that compression took (Stronge)",
     "compliant": "the contact gives back e^2 of that work and springs sideways, k_n / k_t = tangential_compliance",
 }
-AIR_LAW = (
-    "in the air dv/dt = gravity - damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|), with "
-    "damping and magnus_saturation 0 where they are not given"
-)
-FRICTION_LAW = (
-    "M du/dt + V u + K (q - rest) = p + f, dry friction |f| <= gamma nu opposite to the slip and independent of its "
-    "speed (no Stribeck term), each stick and slip at its own time"
-)
 # No scene holds more bodies or bounces, bodies of any shape, or materials: every pair of bodies is a contact.
 _MOST, _MOST_SHAPES, _MOST_MATERIALS = 1000, 100, 100
 
@@ -349,7 +341,11 @@ def _balls(options: Table) -> ReadySystem:
         ready = ReadySystem(system, quantities)
     if air and spin and count == 1:
         ready = replace(ready, derived={"spin0": Derived("flight", _bending)})
-    return replace(ready, law=_with_laws(f"{ready.law}; {AIR_LAW}" if air else ready.law, law, rubbing))
+    slowed = (
+        "; in the air dv/dt = gravity - damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|), "
+        "with damping and magnus_saturation 0 where they are not given"
+    )
+    return replace(ready, law=_with_laws(ready.law + (slowed if air else ""), law, rubbing))
 
 
 def _bending(flight: np.ndarray, known: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -644,7 +640,8 @@ def _particle_line(options: Table) -> ReadySystem:
     return ReadySystem(
         system,
         quantities | _state(count),
-        law=FRICTION_LAW,
+        law="M du/dt + V u + K (q - rest) = p + f, dry friction |f| <= gamma nu opposite to the slip and independent "
+        "of its speed (no Stribeck term), each stick and slip at its own time",
         given={"drive_times": None, "drive": None} if drive else {},
         drive=drive,
         derived=alone if count == 1 else {},

@@ -38,8 +38,6 @@ KEYS = {
     "likelihood": "samples of which a tracker was less sure are lost (0.6)",
 }
 FROM_DATA, LEAVE_OUT = "from data", "leave out"
-# Of the keys above, those that say how the column of the times is read.
-_OF_TIME = ("spacing", "lost_frames", "untimed")
 _MOST_SKIPPED = 10**4
 
 
@@ -77,7 +75,7 @@ class Reading:
         if not column and unit != "frame":
             raise data.fail("time_unit", f"{shown(unit)} without data.time, expected a column of times")
         factor, rate = data.factor("time_unit", time, unit), _rate(data, column)
-        for key in _OF_TIME:
+        for key in ("spacing", "lost_frames", "untimed"):
             if key in data and not column:
                 raise data.fail(key, "without data.time, expected the column of the times with it")
         lost_frames = data.flag("lost_frames", False)
