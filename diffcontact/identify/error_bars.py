@@ -24,6 +24,13 @@ run's own parameters with the shared ones, and W = A^-1 A_g by how much the run 
 
     Cov = within the run + E (V + (1 - W) diag(tau^2) (1 - W)^T) E^T
 
+**Beside a bound** (`beside_bounds`) the 95 % interval of an element is that of its profile in the linear model,
+
+    the ends of theta_j over all theta with (theta - m)^T C^-1 (theta - m) <= t^2 + its least value,  theta in bounds
+
+with the covariance C and the minimum m that there would be without the bounds. It holds the interval with what is at a
+bound held there, and is longer where others would move with it.
+
 **Noise that is larger where it matters** makes the form within the run larger by a factor F. With W the filter that
 makes a channel white (`whitening`), e = W r, and w_t the mean of b^2 over a third of the record about t,
 
@@ -171,6 +178,41 @@ def _without_priors(noisier, bread: NDArray, prior: NDArray, covariance: NDArray
     told = (bread**2 @ prior) / np.maximum(np.diag(covariance), TINY)
     share = np.clip(1.0 - told, 0.0, 1.0)
     return 1.0 + share * (factor - 1.0), share**2 * unsure
+
+
+def beside_bounds(
+    covariance: NDArray, bread: NDArray, gradient: NDArray, inwards: NDArray, quantile: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Return how far the intervals of P elements reach downwards and upwards (P,), where some elements are at bounds.
+
+    Args:
+        covariance, bread: (P, P) error bars and (J^T J + Q)^-1 as if there were no bounds.
+        gradient: (P,) of the cost at the estimate; it vanishes but for what is at a bound.
+        inwards: (P,) 1 of an element at its lower bound, -1 at its upper one, 0 of all others.
+        quantile: (P,) half widths of intervals in standard errors.
+    """
+    bound = np.flatnonzero(inwards)
+    beyond = -bread @ gradient
+
+    def away(held: list[int]) -> float:
+        return float(beyond[held] @ inverse(covariance[np.ix_(held, held)]) @ beyond[held])
+
+    def reach(j: int, side: float) -> float:
+        held = list[int]()
+        while inwards[j] * side >= 0:
+            # With these at their bounds: the minimum, and what is left of the covariance.
+            follow = [matrix[:, held] @ inverse(matrix[np.ix_(held, held)]) for matrix in (bread, covariance)]
+            minimum, left = beyond - follow[0] @ beyond[held], covariance[:, j] - follow[1] @ covariance[held, j]
+            radius = np.sqrt(quantile[j] ** 2 + max(away([*bound]) - away(held), 0.0))
+            end = minimum + side * radius * left / max(np.sqrt(max(left[j], 0.0)), TINY)
+            outside = [k for k in bound if k not in held and k != j and inwards[k] * end[k] < 0]
+            if not outside:
+                return max(side * float(end[j]), 0.0)
+            held += outside
+        return 0.0
+
+    sides = np.array([[reach(j, side) for j in range(quantile.size)] for side in (-1.0, 1.0)])
+    return sides[0], sides[1]
 
 
 def _displaced(bread: NDArray, perturbations: NDArray) -> NDArray:

@@ -45,6 +45,8 @@ FEWEST = 8
 # Samples for one degree of freedom of the square: neighbouring third differences are correlated by -3/4, 3/10 and
 # -1/20, which leaves 1 of 2.31, and their median has 0.37 of the information of their mean square.
 PER_FREEDOM = 6.2
+# The same of their mean square, a little more than the 2.31 of white noise since far ones are winsorised.
+PER_FREEDOM_OF_A_MEAN = 2.6
 # Of a step: as far from a multiple of it numbers may be that are read to it and then converted.
 _MULTIPLE = 0.01
 # Correlations beyond are those of a motion.
@@ -91,7 +93,7 @@ def neighbourly(values: NDArray) -> NDArray:
         >>> print(f"{neighbourly(noise[:, None])[0]:.2f}, {roughness(noise):.2f}")
         1.00, 0.60
     """
-    near, far = (np.array([_winsorised(channel, apart) for channel in values.T]) for apart in (1, 2))
+    near, far = (np.array([mean_square_of_steps(channel, apart) for channel in values.T]) for apart in (1, 2))
     known = (near > 0) & np.isfinite(near) & np.isfinite(far)
     tried = np.linspace(0.0, _SLOWEST, 81)
     ratio = float(np.mean(far[known] / near[known])) if known.any() else 1.0
@@ -104,7 +106,11 @@ def _third(rho):
     return 20.0 - 30.0 * rho + 12.0 * rho**2 - 2.0 * rho**3
 
 
-def _winsorised(x: NDArray, apart: int) -> float:
+def mean_square_of_steps(x: NDArray, apart: int = 1) -> float:
+    """The variance of white noise of as large third differences, of samples (n,) so far apart, far ones winsorised.
+
+    It is surer than the square of `roughness`, and follows false samples further. Infinite for fewer than eight.
+    """
     third = x[3 * apart :] - 3 * x[2 * apart : -apart] + 3 * x[apart : -2 * apart] - x[: -3 * apart]
     known = np.abs(third[np.isfinite(third)])
     if known.size < FEWEST - 3:

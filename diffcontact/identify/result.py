@@ -19,7 +19,7 @@ from scipy.special import ndtri
 
 from diffcontact.drawing import Draw
 from diffcontact.host.files import write_atomically
-from diffcontact.identify.error_bars import ErrorBars, error_bars, prediction_errors, under_loss
+from diffcontact.identify.error_bars import ErrorBars, beside_bounds, error_bars, prediction_errors, under_loss
 from diffcontact.identify.estimate import Estimate, FreedTerm, Profile, finite_or_none, resumed
 from diffcontact.identify.identifiable import NullSpace, half_widths, hints, in_values, least_friction, null_space, role
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
@@ -31,6 +31,7 @@ from diffcontact.identify.search import MAX_EVALUATIONS, Outcome
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Reason, Units
 from diffcontact.identify.verdict.verdict import Verdict, judge
+from diffcontact.numerics.least_squares import inverse
 from diffcontact.report import framed, page
 from diffcontact.report.content import text_table
 from diffcontact.report.figures import figure
@@ -295,7 +296,7 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     bars, predicted = _bars(runs, prior, ~null.redundant)
     bound = _at_bound(end, parameters, np.sqrt(np.diag(bars.covariance))) & ~null.unidentifiable
     if bound.any():
-        # What is at a bound keeps its own error; those of all others are with it held.
+        # What is at a bound keeps its own error; the errors of all others are with it held.
         held, free = bars, ~null.redundant & ~bound
         bars = replace(held, covariance=0.0 * held.covariance, plain=0.0 * held.plain)
         if free.any():
@@ -309,6 +310,9 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     finite = not any(np.any(np.isinf(a.r)) or np.any(~np.isfinite(a.J)) for a in at)
     errors = np.sqrt(np.diag(bars.covariance))
     down, up = half_widths(objective, theta, bars.quantile * errors)
+    if bound.any():
+        further = _beside_bounds(held, end, bound, bars.quantile, ~null.redundant)
+        down, up = np.maximum((down, up), further)
     ends = np.maximum(theta - down, parameters.low), np.minimum(theta + up, parameters.high)
     at_bound = tuple(parameters.names[j] for j in np.flatnonzero(bound))
     return FitResult(
@@ -350,6 +354,21 @@ def _bars(runs: Sequence[LinearisedRun], prior: NDArray, keep: NDArray) -> tuple
     at = np.ix_(keep, keep)
     covariance[at], plain[at], quantile[keep] = bars.covariance, bars.plain, bars.quantile
     return replace(bars, covariance=covariance, plain=plain, quantile=quantile), prediction_errors(fit)
+
+
+def _beside_bounds(
+    free: ErrorBars, end: OptimizeResult, bound: NDArray, quantile: NDArray, keep: NDArray
+) -> tuple[NDArray, NDArray]:
+    """How far all intervals reach to either side, (P,) each, with what is at a bound free to move inwards.
+
+    Zero for what is not to `keep` (P,), as the data do not determine it.
+    """
+    gradient, kept = np.where(bound, end.grad, 0.0), np.ix_(keep, keep)
+    inwards = np.where(bound, np.where(gradient >= 0, 1.0, -1.0), 0.0)
+    bread = inverse((end.jac.T @ end.jac)[kept], 0.0)
+    down, up = np.zeros(keep.size), np.zeros(keep.size)
+    down[keep], up[keep] = beside_bounds(free.covariance[kept], bread, gradient[keep], inwards[keep], quantile[keep])
+    return down, up
 
 
 def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: NDArray, trajectories: tuple):

@@ -162,6 +162,10 @@ def _grip() -> dict[str, Quantity]:
     return {"tangential_restitution": Quantity(low=-1.0, high=1.0, optional=True, what=what)}
 
 
+def _dry_friction(by: str) -> Quantity:
+    return Quantity("m/s^2", low=0.0, optional=True, term=True, what=f"deceleration at any speed, {by}")
+
+
 def _of_impact(impact_law: str) -> dict[str, Quantity]:
     """The parameter of an impact law, where it has one."""
     what = "normal over tangential stiffness of the contact, k_n / k_t; of elastic bodies (1 - nu/2) / (1 - nu)"
@@ -263,6 +267,7 @@ def _carts(options: Table) -> ReadySystem:
         "tilt": Quantity("m/s^2", term=True, what="of the track: an acceleration along it"),
         "sag": Quantity("1/s^2", term=True, what="how much that grows along the track"),
         "drag": Quantity("1/s", low=0.0, term=True, what=drag),
+        "dry_friction": _dry_friction("of both carts by wheels or a track that rubs"),
     }
     return ReadySystem(carts(restitution=law), quantities | _state(2), law=_with_laws(IMPACT_LAW, law))
 
@@ -312,6 +317,7 @@ def _balls(options: Table) -> ReadySystem:
         damping = "deceleration over velocity, on a film of air"
         quantities["drag"] = Quantity("1/m", low=0.0, term=True, what=_DRAG)
         quantities["damping"] = Quantity("1/s", low=0.0, optional=True, term=True, what=damping)
+        quantities["dry_friction"] = _dry_friction("by a table on which they glide")
     if air and spin:
         magnus = "sideways acceleration by the air over spin times velocity, of a slow spin"
         half = "the speed over the spin at which it is half of that"
@@ -342,8 +348,8 @@ def _balls(options: Table) -> ReadySystem:
     if air and spin and count == 1:
         ready = replace(ready, derived={"spin0": Derived("flight", _bending)})
     slowed = (
-        "; in the air dv/dt = gravity - damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|), "
-        "with damping and magnus_saturation 0 where they are not given"
+        "; in the air dv/dt = gravity - damping v - drag |v| v - dry_friction v / |v| + magnus w x v / "
+        "(1 + magnus_saturation |w| / |v|), with damping, dry_friction and magnus_saturation 0 where they are not given"
     )
     return replace(ready, law=_with_laws(ready.law + (slowed if air else ""), law, rubbing))
 

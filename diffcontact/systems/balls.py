@@ -66,10 +66,12 @@ def balls(
     pivoting after 2 r w / (5 mu_p g). Impacts have these moments, too.
 
     With `air` they fly through it, or glide on it: params then have `drag` [1/m], rho C_d A / 2 m, of balls that spin
-    `magnus` [1], and may have `damping` [1/s], that of a film of air, and `magnus_saturation` [m], by which the side
+    `magnus` [1], and may have `damping` [1/s], that of a film of air, `dry_friction` [m/s^2], the deceleration by a
+    table on which they glide (slower than 1 mm/s they creep), and `magnus_saturation` [m], by which the side
     force levels off (`systems.surroundings`); each is () or (count,)::
 
-        dv/dt = gravity - damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|)
+        dv/dt = gravity - damping v - drag |v| v - dry_friction v / |v|
+                + magnus w x v / (1 + magnus_saturation |w| / |v|)
 
     With `cell` the pairs come from a cell list, without any array of all pairs: some tens to thousands of balls with
     `VelocityProjection`, tens with the other schemes. Restitution is a number then, or the table of materials, and a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -112,10 +112,29 @@ def shaped(name: str, value, shape: tuple[int, ...], dtype) -> Array:
     return value
 
 
-def of_the_air(u: Array, dimension: int, params) -> Array:
-    """Return accelerations (count, dimension) of balls by the air [m/s^2]::
+# What glides slower than this [m/s] creeps: its dry friction falls with its speed.
+CREEP = 1e-3
 
-        a = -damping v - drag |v| v + magnus w x v / (1 + magnus_saturation |w| / |v|)
+
+def against_gliding(v: Array, bound: Any) -> Array:
+    """Return the decelerations (count, k) of what glides at v (count, k) against dry friction [m/s^2]::
+
+        a = -bound v / sqrt(|v|^2 + CREEP^2)
+
+    A body at rest creeps: it takes on the speed at which its friction is as large as what pulls at it. Where bodies
+    stick, dry friction is the `joint_friction` of a `System`, which knows rest.
+
+    Args:
+        v: velocities [m/s].
+        bound: (), (count,) or (count, 1), mu times the load over the mass [m/s^2].
+    """
+    return -bound * v / jnp.sqrt(jnp.sum(v**2, axis=-1, keepdims=True) + CREEP**2)
+
+
+def of_the_air(u: Array, dimension: int, params) -> Array:
+    """Return accelerations (count, dimension) of balls that fly through air, or glide on a film of it [m/s^2]::
+
+        a = -damping v - drag |v| v - dry_friction v / |v| + magnus w x v / (1 + magnus_saturation |w| / |v|)
 
     drag = rho C_d A / 2 m with a constant C_d, as for a sphere at high Reynolds numbers. The side force grows with the
     spin, and without `magnus_saturation` it does so without an end: good up to r |w| of about a fifth of |v|. Measured
@@ -124,8 +143,9 @@ def of_the_air(u: Array, dimension: int, params) -> Array:
 
     Args:
         u: (count, velocities) [m/s] and, of balls that spin, one number or three behind `dimension` [rad/s].
-        params: `drag` [1/m], of spinning balls `magnus` [1], perhaps `damping` [1/s] and `magnus_saturation` [m];
-            each () or (count,). ValueError if one is missing, or has another shape.
+        params: `drag` [1/m], of spinning balls `magnus` [1], perhaps `damping` [1/s], `dry_friction` [m/s^2], see
+            `against_gliding`, and `magnus_saturation` [m]; each () or (count,). ValueError if one is missing, or has
+            another shape.
 
     Source: A. Stepanek, Am. J. Phys. 56 (1988) 138, of tennis balls: A = 0.981, B = 2.022.
     """
@@ -134,6 +154,8 @@ def of_the_air(u: Array, dimension: int, params) -> Array:
     slowed = -_of_each("drag", params, u) * speed * v
     if "damping" in params:
         slowed -= _of_each("damping", params, u) * v
+    if "dry_friction" in params:
+        slowed += against_gliding(v, _of_each("dry_friction", params, u))
     if w.shape[1] == 0:
         return slowed
     across = jnp.cross(w, v) if dimension == 3 else w * jnp.stack([-v[:, 1], v[:, 0]], axis=1)

@@ -13,6 +13,7 @@ from diffcontact.drawing import Ball, Beads, Coordinate, Drawing, Line, Polygon,
 from diffcontact.host.messages import shown
 from diffcontact.system import ParticleLine, System
 from diffcontact.systems import laws
+from diffcontact.systems.surroundings import against_gliding
 
 
 def bouncing_ball(bounces: int = 1, *, restitution: str = "constant") -> System:
@@ -100,7 +101,7 @@ def carts(*, restitution: str = "constant") -> System:
     seen in the motion, so everything is per unit mass of the second rider, M = diag(r, 1) with r = `mass_ratio`::
 
         gap      g(q) = x_2 - x_1 - distance                                                 [m]
-        force    f_i = m_i (tilt - sag x_i) - drag u_i                                       [m/s^2]
+        force    f_i = m_i (tilt - sag x_i - dry_friction u_i / |u_i|) - drag u_i            [m/s^2]
 
            m_1 = r                m_2 = 1
         [   o   ]~<-- distance -->~[   o   ]        o: the marker, ~: the bumper
@@ -110,7 +111,8 @@ def carts(*, restitution: str = "constant") -> System:
         `restitution` [1] e of the two bumpers, `mass_ratio` [1] first rider over second, `distance` [m] between the
         markers while the bumpers touch, `tilt` [m/s^2] the downhill acceleration at x = 0, `sag` [1/s^2] how fast it
         falls along the track (g times the curvature of a track that sags between its feet), `drag` [1/s] of the air
-        film, linear in the velocity and the same for both riders.
+        film, linear in the velocity and the same for both riders. There may be `dry_friction` [m/s^2], the
+        deceleration by wheels or by a track that rubs; riders slower than 1 mm/s creep.
 
     Args:
         restitution: how it depends on the speed of approach, one of `systems.laws.LAWS` by name.
@@ -141,7 +143,8 @@ def _carts(law: str) -> System:
         return jnp.stack([jnp.asarray(params["mass_ratio"], q.dtype), jnp.ones((), q.dtype)])
 
     def force(t, q, u, params):
-        return mass(q, params) * (params["tilt"] - params["sag"] * q) - params["drag"] * u
+        rubbed = against_gliding(u[:, None], params["dry_friction"])[:, 0] if "dry_friction" in params else 0.0
+        return mass(q, params) * (params["tilt"] - params["sag"] * q + rubbed) - params["drag"] * u
 
     return System(gap=gap, force=force, mass=mass, restitution=laws.restitution(law), draw=_drawn_carts())
 

@@ -391,6 +391,24 @@ def test_carts_on_a_wavy_track_are_looked_at_about_their_impact(tmp_path, rng, w
     assert found is None or around[0] <= float(found[1]) <= around[1]
 
 
+@pytest.mark.parametrize(("aside", "kind"), [(0.0, "carts"), (0.03, "balls")])
+def test_what_an_impact_turns_aside_is_on_no_rail(tmp_path, rng, aside, kind):
+    """A rail that looks bent, by a centimetre in a metre; and the same with an impact that is not central."""
+    t = np.arange(0.0, 2.0, 0.01)
+    since = t - 1.0
+    first = np.where(since < 0, 0.5 * since, -0.1 * since)
+    second = 0.1 + np.where(since < 0, -0.2 * since, 0.3 * since)
+    places = [
+        first,
+        0.04 * first**2 - aside * since * (since > 0),
+        second,
+        0.04 * second**2 + aside * since * (since > 0),
+    ]
+    columns = [t, *(1e3 * place + 0.1 * rng.normal(size=t.size) for place in places)]
+    _, text = draft(look(tmp_path, "t [s],x1 [mm],y1 [mm],x2 [mm],y2 [mm]", columns), tmp_path, "run.toml")
+    assert f'kind = "{kind}"' in text
+
+
 def test_kinks_are_where_the_ball_bounces(rng):
     times = np.linspace(0.0, 3.0, 101)
     # From energy: the first fall, then flights that last 0.8 times as long each.

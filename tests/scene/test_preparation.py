@@ -8,7 +8,8 @@ from tables import cases
 
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS
-from diffcontact.scene.preparation.lines import angular_frequency, knee
+from diffcontact.scene.preparation.knee import knee
+from diffcontact.scene.preparation.lines import angular_frequency
 
 TIMES = np.linspace(0.0, 3.0, 301)
 NAMES = ("x1", "y1", "z1", "x2", "y2", "z2")
@@ -89,6 +90,24 @@ def test_coordinates_take_columns_as_they_are():
 
 
 CLOCK = np.arange(160) / 100
+
+
+def test_samples_about_the_impact_of_two_discs_are_left_out():
+    """They meet at 1.3 s, not centrally: their distance falls to 0.05 m and grows again."""
+    since = TIMES - 1.3
+    columns = dict(
+        zip("abcd", 1e3 * np.stack([0 * since, 0 * since, 0.05 + 0.2 * abs(since), 0.02 * since]), strict=True)
+    )
+    table = {"kind": "coordinates", "columns": list("abcd"), "unit": "mm"}
+    table |= {"exclude_contact": {"value": 0.055, "unit": "s"}}
+    (run,) = prepared({"kind": "balls", "count": 2, "dimension": 2}, table, TIMES, columns)
+    np.testing.assert_array_equal(np.isnan(run.values), np.tile((np.abs(since) < 0.055)[:, None], 4))
+    with pytest.raises(ValueError, match="exclude_contact: of a system without two balls, expected none"):
+        prepared({"kind": "balls", "count": 1, "dimension": 2}, table, TIMES, columns)
+    # Discs that never meet lose no sample.
+    apart = columns | {"c": 500 + 100 * since}
+    (run,) = prepared({"kind": "balls", "count": 2, "dimension": 2}, table, TIMES, apart)
+    assert np.all(np.isfinite(run.values))
 
 
 def slides(speed=2.0, slower=2.5, begin=0.2):

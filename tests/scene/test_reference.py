@@ -20,13 +20,13 @@ TEXT = """
 system = { kind = "carts" }
 data = { noise = MM, time = "t" }
 preparation = { first = ["x"], second = ["y"], exclude_contact = S, around_contact = { value = 2, unit = "s" } }
-parameters = "mass_ratio distance tilt sag drag restitution q0 u0"
+parameters = "mass_ratio distance tilt sag drag dry_friction restitution q0 u0"
 [coordinates]
 system = { kind = "balls", unit = "m" }
 data = { noise = PX, time = "t", scale = { value = 0.5, sigma = 0.1, unit = "mm/px" } }
 preparation = { columns = ["a", "b", "c", "d"], angles = ["e", "f"], angle_unit = "deg", angle_noise = DEG }
 parameters = '''mass radius gravity plane_offset fixed_centre fixed_radius restitution friction
-  drag damping magnus magnus_saturation q0 u0 spin0 angle0'''
+  drag damping dry_friction magnus magnus_saturation q0 u0 spin0 angle0'''
 ties = { "mass[1]" = "mass[0]" }
 [poses]
 system = { kind = "bodies", dimension = 3, planes = [[0, 0, 1]], bodies.die = { shape = "box", sides = [1, 1, 1] } }

@@ -32,6 +32,20 @@ def test_a_fall_with_drag_goes_by_the_hyperbolic_tangent(spin):
     np.testing.assert_allclose(run.u[:, 2], -terminal * np.tanh(9.81 * TIMES / terminal), atol=2e-4)
 
 
+def test_dry_friction_is_as_large_at_any_speed_and_lets_what_rests_creep():
+    """It is f opposite to v, but for CREEP^2 / 2 v^2 of it; slow motion has f v / CREEP, but for v^2 / 2 CREEP^2."""
+    u = jnp.array([[0.3, 0.4], [0.0, 0.0], [3e-6, -4e-6]])
+    known = {"drag": 0.0, "dry_friction": jnp.array([0.2, 0.2, 0.5])}
+    expected = [[-0.12, -0.16], [0.0, 0.0], [-1.5e-3, 2e-3]]
+    np.testing.assert_allclose(of_the_air(u, 2, known), expected, rtol=1.3e-5)
+    slope = jax.jacfwd(lambda v: of_the_air(v[None], 2, known | {"dry_friction": 0.2})[0])(jnp.zeros(2))
+    np.testing.assert_allclose(slope, -200.0 * np.eye(2))
+    # Carts rub by their own masses, each by itself.
+    params = {"mass_ratio": 2.0, "tilt": 0.0, "sag": 0.0, "drag": 0.0, "dry_friction": 0.1}
+    pulls = dc.systems.carts().force(0.0, jnp.zeros(2), jnp.array([0.4, -0.2]), params)
+    np.testing.assert_allclose(pulls, [-0.2, 0.1], rtol=2e-5)
+
+
 # Of second order: (2 rad/s h)^2 / 6 for each of two radians, of 5 m/s; measured an eighth of it at half the rate.
 # 0.15 m * 100 rad/s / 5 m/s = 3, so that what levels off turns at a quarter of 4 rad/s.
 CIRCLES = [({"magnus": 0.02}, 2.0, 7e-4), ({"magnus": 0.04, "magnus_saturation": 0.15}, 1.0, 3e-4)]
@@ -66,6 +80,21 @@ def test_the_derivative_of_a_side_force_that_levels_off_is_finite_where_spin_or_
         expected[1, 5], expected[2, 4] = 0.01, -0.01
     np.testing.assert_allclose(by_u, expected, atol=1e-15)
     np.testing.assert_array_equal(by_saturation, np.zeros(3))
+
+
+@pytest.mark.full
+def test_what_glides_is_slowed_evenly_and_what_is_pulled_at_rest_creeps():
+    """v = v_0 - f t; a pull p below f leaves a creep of CREEP p / sqrt(f^2 - p^2)."""
+    along = jnp.array([0.6, 0.8, 0.0])
+
+    def run(pull, speed):
+        params = {"drag": 0.0, "magnus": 0.0, "dry_friction": 0.2, "gravity": pull * along[:2]}
+        return flight(2, speed * along, **params)
+
+    glides, rests = run(0.0, 0.5), run(0.1, 0.0)
+    assert glides.status == 0
+    np.testing.assert_allclose(np.linalg.norm(glides.u[:, :2], axis=1), 0.5 - 0.2 * TIMES, atol=1e-6)
+    np.testing.assert_allclose(rests.u[-1], 1e-3 * 0.1 / np.sqrt(0.03) * along, rtol=1e-3)
 
 
 @pytest.mark.full

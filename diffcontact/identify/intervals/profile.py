@@ -8,8 +8,7 @@ where t is the quantile of the fit's own interval: for a linear model that is th
 
 **Is the cost a parabola?** Moving theta_j by h, the others following as in a linear model, raises the cost by
 h^2 / (2 B_jj), B = (J^T J)^-1. Where it rises by much less at an end of the interval, or twice as far, the interval is
-too short; where it falls, the estimate was a local minimum (`misjudged`). What is at a bound is held there in the error
-bars of the others, whose interval is too short where they would be longer were it free (`leaning`).
+too short; where it falls, the estimate was a local minimum (`misjudged`).
 
 **Far from the estimate** contacts may grip that slip here, or the other way round. Behind such an edge nothing may
 depend on the element any longer, and the data may be explained as well (`further`). No descent tells: the cost rises
@@ -32,12 +31,10 @@ from diffcontact.identify.identifiable import least_friction, role
 from diffcontact.identify.levels import LOOKED_AT
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.search import MAX_EVALUATIONS, descent
-from diffcontact.numerics.least_squares import inverse, inverse_diagonal
+from diffcontact.numerics.least_squares import inverse_diagonal
 
 # The cost should have risen by what its curvature says, or less by this factor at most.
 _PARABOLA = 3.0
-# By how much a standard error grows, at least, with what is at a bound free.
-_LEANS = 1.1
 # How far, in half widths of the interval.
 _FAR = 1.0, 2.0
 
@@ -62,22 +59,22 @@ class Misjudged:
 def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
     """The ends of intervals at which, or behind which, the cost has risen by less than a third of what it should."""
     theta, parameters = objective.parameters.start, objective.parameters
-    seen = result.determined
     f, J = objective.evaluate(theta)
     if objective.exact(0.5 * float(f @ f)):
         return []
-    kept = np.flatnonzero(seen & (np.linalg.norm(J, axis=0) > 0))
-    own = parameters.of_one_run
-    looked_at = [i for i, j in enumerate(kept) if not own[j] and result.names[j] not in result.profiled]
+    seen, own = result.known & np.any(J, axis=0), parameters.of_one_run
+    looked_at = [j for j in np.flatnonzero(seen) if not own[j] and result.names[j] not in result.profiled]
     if not 0 < len(looked_at) <= LOOKED_AT:
         return []
-    B = inverse(J[:, kept].T @ J[:, kept], 1e-15)
     half = result.quantiles * np.sqrt(np.where(seen, np.diag(result.covariance), 0.0)) / parameters.slopes(theta)
     found = []
-    for i in looked_at:
+    for j in looked_at:
+        # What is at a bound stays there, but for the element itself.
+        others = seen & ~result.bounded & (np.arange(theta.size) != j)
+        along = np.linalg.lstsq(J[:, others], -J[:, j], rcond=None)[0]
         for side in (-1.0, 1.0):
-            j, step = int(kept[i]), np.zeros(theta.size)
-            step[kept] = side * half[j] * B[:, i] / B[i, i]
+            step = np.zeros(theta.size)
+            step[j], step[others] = side * half[j], side * half[j] * along
             for far in _FAR:
                 there = theta + far * step
                 if np.any((there < parameters.low) | (there > parameters.high)):
@@ -89,17 +86,6 @@ def misjudged(result: Estimate, objective: Objective) -> list[Misjudged]:
                     break
     objective.evaluate(theta)
     return found
-
-
-def leaning(result: Estimate, objective: Objective) -> list[str]:
-    """Elements whose standard error would be longer by a tenth, were what is at a bound free."""
-    at, parameters = result.bounded, objective.parameters
-    if not at.any():
-        return []
-    _, J = objective.evaluate(parameters.start)
-    looked_at = result.determined & np.any(J, axis=0) & ~parameters.of_one_run
-    longer = inverse_diagonal(J) > _LEANS**2 * inverse_diagonal(np.where(at, 0.0, J))
-    return [name for name, here in zip(result.names, looked_at & longer, strict=True) if here]
 
 
 # The search for an end stops within this part of a standard error, or of the way there.

@@ -1,7 +1,7 @@
 """Intervals where a standard error says nothing: by profiles, of friction that grips, and of minima elsewhere.
 
-**Profiles** at a bound, within reach of one, beside one at a bound that does the same, and where the cost is no
-parabola as far as the interval reaches, as of a restitution near zero.
+**Profiles** at a bound, within reach of one, and where the cost is no parabola as far as the interval reaches, as of a
+restitution near zero.
 
 **Where every contact grips** nothing depends on mu, down to the edge, the largest |B| / P of the contacts. Below it
 some slip, and the lower end is where 2 (c(mu) - c) / s^2 = t^2; there is no upper one.
@@ -28,7 +28,6 @@ from diffcontact.identify.intervals.profile import (
     ProfileScan,
     end_of_interval,
     further,
-    leaning,
     misjudged,
     profiled,
     scales,
@@ -69,7 +68,7 @@ def _with_profiles(result: FitResult, objective: Objective) -> FitResult | Lower
     if lower := [end for end in curved if end.lower_than_the_estimate]:
         end = min(lower, key=lambda end: end.risen)
         return LowerCostError(f"the cost is lower at an end of the interval of {end.name}", end.theta)
-    named = _between(result, objective), _near(result, objective), leaning(result, objective), [e.name for e in curved]
+    named = _between(result, objective), _near(result, objective), [e.name for e in curved]
     for name in list(dict.fromkeys(name for names in named for name in names))[:_AT_MOST]:
         with stage(f"profile of {name}", note=""):
             along = profiled(result, name)
@@ -88,7 +87,7 @@ def _between(result: FitResult, objective: Objective) -> list[str]:
 
 
 def _near(result: FitResult, objective: Objective) -> list[str]:
-    """What is at its bound first, then what has no effect here, or an interval that is cut or reaches another mode."""
+    """What has no effect here, or an interval that is cut or reaches another mode, and is not at its bound."""
     parameters = objective.parameters
     low, high = parameters.values(parameters.low), parameters.values(parameters.high)
     ends, half = result.ends, result.quantiles * np.sqrt(np.diag(result.covariance))
@@ -97,10 +96,10 @@ def _near(result: FitResult, objective: Objective) -> list[str]:
     cut = bounded & (flat | (ends[:, 0] <= low) | (ends[:, 1] >= high))
     half = half / parameters.slopes(parameters.start)
     twice = parameters.values(parameters.start - 2 * half), parameters.values(parameters.start + 2 * half)
-    cut |= np.isfinite(half) & ((ends[:, 0] < twice[0]) | (ends[:, 1] > twice[1]))
-    own, at = parameters.own, result.bounded
-    arrived, near = bounded & at & ~parameters.of_one_run, cut & ~at & ~own
-    return [name for chosen in (arrived, near) for name, here in zip(result.names, chosen, strict=True) if here]
+    if objective.joint.rubs:
+        cut |= np.isfinite(half) & ((ends[:, 0] < twice[0]) | (ends[:, 1] > twice[1]))
+    near = cut & ~result.bounded & ~parameters.own
+    return [name for name, here in zip(result.names, near, strict=True) if here]
 
 
 def _with_lower_bounds(result: FitResult, objective: Objective) -> FitResult | LowerCostError:

@@ -15,7 +15,7 @@ from diffcontact.identify.error_bars import LEAST_SLOPE, slope_in_noise
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.levels import DIFFERENCE, LOOKED_AT, SLIGHT
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
-from diffcontact.identify.noise import FEWEST, robust_size, roughness
+from diffcontact.identify.noise import FEWEST, PER_FREEDOM_OF_A_MEAN, mean_square_of_steps, robust_size, roughness
 from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.residual import KICK, RESISTANCE, kick, linearise
@@ -98,6 +98,18 @@ class Evidence:
             return 1.0, 0
         squares = [roughness(channel) ** 2 for channel, enough in zip(tracks, long, strict=True) if enough]
         return float(np.average(squares, weights=counts[long])), int(counts[long].sum())
+
+    @cached_property
+    def rough_mean(self) -> tuple[float, float]:
+        """The mean square of steps of the residuals, at least 1, and its degrees of freedom."""
+        tracks = [channel for run in self.runs for channel in run.r[:, : run.tracks].T]
+        counts = np.array([np.isfinite(channel).sum() for channel in tracks])
+        squares = np.array([mean_square_of_steps(channel) for channel in tracks])
+        known = np.isfinite(squares)
+        if not known.any():
+            return 1.0, 0.0
+        mean = float(np.average(squares[known], weights=counts[known]))
+        return max(mean, 1.0), float(counts[known].sum()) / PER_FREEDOM_OF_A_MEAN
 
     @cached_property
     def outlier_scale(self) -> float:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc
 
 from diffcontact.identify.estimate import FreedTerm
-from diffcontact.identify.levels import LEVELS, LOOKED_AT, NAMED, RUNS_TO_COMPARE, UNUSUAL
+from diffcontact.identify.levels import LEVELS, LOOKED_AT, MISFIT, NAMED, RUNS_TO_COMPARE, UNUSUAL
 from diffcontact.identify.linearised import ScoreTest
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.texts import Amount, Reason
@@ -199,7 +199,9 @@ def wanted_term(evidence: Evidence, ranges: Mapping[str, tuple[float, float]]) -
     """The term held fixed that the residuals ask for: what it would be, and what it was with a prior for it.
 
     Its score test is certain, and it is likelier than faults of the measuring, or explains half of the excess of chi^2.
-    Its prior lets it move the samples by all of the way that they go: sigma |column| = |y - mean y|, in the noise.
+    Where chi^2 is far too large such a half is enough: no test is certain of residuals that follow each other closely,
+    and the fit with the term free tells. The term's prior lets it move the samples by all of the way that they go:
+    sigma |column| = |y - mean y|, in the noise.
 
     Args:
         evidence: of the fit in which it is held.
@@ -213,8 +215,9 @@ def wanted_term(evidence: Evidence, ranges: Mapping[str, tuple[float, float]]) -
         return low < one.held + float(one.test.size[0]) < high
 
     for best in _likeliest(evidence, [one for one in _candidates(evidence) if may(one)]):
-        if best.held is not None and (error := _error(evidence, best)) is not None:
-            name = best.fault.term
+        halves = evidence.misfit > MISFIT and best.test.taken >= _MOST * evidence.excess
+        if best.held is not None and (halves or _error(evidence, best) is not None):
+            name, (_, error) = best.fault.term, best.test.certainty(evidence.fit)
             columns = {g: run[name].column for g, run in enumerate(evidence.fixed_terms) if name in run}
             way = np.sqrt(sum(evidence.way(g) ** 2 for g in columns))
             sigma = way / np.sqrt(sum(float(np.sum(column**2)) for column in columns.values()))

@@ -112,7 +112,7 @@ def patterns(evidence: Evidence) -> Iterator[Reason]:
     fatal = bool(unheld) or bool(large and (chi2 > GROSS or (shaped and chi2 > MISFIT * _noise(evidence))))
     if told:
         yield Reason("misfit" if large else "pattern", figures, fatal)
-    elif large and chi2 > GROSS:
+    elif large and (chi2 > GROSS or evidence.estimated):
         # Few samples per flight, fitted with bounces in the wrong places, look like noise.
         yield Reason("gross without a pattern", figures, fatal=True)
     elif large and not evidence.estimated:
@@ -161,7 +161,8 @@ def _large(evidence: Evidence) -> bool:
     large = chi2 > chdtri(n, LEVELS["correlated misfit"]) / n
     if evidence.estimated:
         # It is as rough as some samples say, and larger by an unknown factor where neighbours are correlated.
-        freedom = evidence.rough[1] / PER_FREEDOM
+        rough, freedom = evidence.rough_mean
+        chi2 /= rough
         return bool(chi2 > MISFIT and freedom > 1 and fdtrc(n, freedom, chi2) < LEVELS["correlated misfit"])
     return bool(large and chi2 > chdtri(evidence.fit.samples, LEVELS["pattern"]) / evidence.fit.samples)
 

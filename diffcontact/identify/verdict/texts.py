@@ -49,8 +49,6 @@ TEXTS = {
     "unseen": "the data cannot see {names: with }: no error can be given. Hold it, or tie it",
     "bound": "{name} = {value} is at its bound, and the data would go {pushed:.1f} standard errors beyond. Widen a "
     "bound that is no law of nature; else the model may lack what pushes it there",
-    "leaning": "the intervals of {names:, } hold only with {at:, } at its bound: were it free they would be longer, so "
-    "they may be too short. Use identify.profile",
     "prior": "the data and the prior of {name} are {off:.1f} standard deviations apart: either the prior is wrong, or "
     "the model is, and the parameter makes up for it",
     "law of impact": "{law}. Try a law of the speed, restitution(params, speed)",

@@ -11,7 +11,7 @@ from scipy.special import chdtri
 
 from diffcontact.host.messages import printable
 from diffcontact.identify.impact_law import law_of_impact
-from diffcontact.identify.intervals.profile import leaning, misjudged
+from diffcontact.identify.intervals.profile import misjudged
 from diffcontact.identify.levels import IMPOSSIBLE, LEVELS, NAMED, SLIGHT, UNUSUAL
 from diffcontact.identify.problem.observations import labels_of
 from diffcontact.identify.verdict.between_runs import common_misfit, contradictions, outsiders
@@ -180,12 +180,9 @@ def bounds(evidence: Evidence) -> Iterator[Reason]:
         left = J[:, j] - others @ np.linalg.lstsq(others, J[:, j], rcond=objective.eps**0.5)[0]
         pushed = abs(float(left @ f)) / max(np.sqrt(evidence.scale) * np.linalg.norm(left), TINY)
         low, high = objective.parameters.low[j], objective.parameters.high[j]
-        by_sign = name in result.profiled and low == 0.0 and theta[j] < high / 2
+        by_sign = low == 0.0 and theta[j] < high / 2
         if not by_sign or pushed >= UNUSUAL:
             yield Reason("bound", {"name": name, "value": Amount(name, result.estimate[j]), "pushed": pushed})
-    sought = {name for name, one in zip(evidence.names, evidence.sought, strict=True) if one}
-    if short := tuple(name for name in leaning(result, objective) if name in sought - {*result.profiled}):
-        yield Reason("leaning", {"names": short, "at": result.at_bound})
 
 
 def priors(evidence: Evidence) -> Iterator[Reason]:

@@ -25,7 +25,8 @@ from diffcontact.scene.draft.motion import SWING_LEFT, Strike, curvature, fall, 
 from diffcontact.scene.draft.survey import MOVES, Column, Marker, Survey, levers_of, quoted, quoted_names, scatter
 from diffcontact.scene.keys import Table
 from diffcontact.scene.measurements import read_measurements
-from diffcontact.scene.preparation.lines import ASIDE, FEWEST, knee, markers_of, principal_axis
+from diffcontact.scene.preparation.knee import FEWEST, knee
+from diffcontact.scene.preparation.lines import ASIDE, markers_of, principal_axis
 from diffcontact.scene.units import factor
 from diffcontact.systems import mechanism
 
@@ -39,6 +40,8 @@ _GRAVITY, _OFF = 9.81, 2.5
 _NEARER, _TILTED = 0.1, 0.05
 # Fewer samples show neither how a flight bends, nor a parabola on one side of an impact.
 _FEWEST_OF_FLIGHT, _FEWEST_OF_SIDE = 6, 12
+# Lines in time leave so much less of the places aside than a rail does, where an impact has turned a body.
+_TURNED = 0.5
 # How long soft bumpers push, and which parts of a record about it are tried [s].
 _PUSH, _REACHES = 0.05, (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 # By so much parabolas may leave more than they do in the part in which they leave least.
@@ -179,7 +182,7 @@ def _candidates(survey: Survey) -> Iterator[Draft | _NotSeen]:
     markers = [marker for i, marker in enumerate(markers) if not any(_together(marker, one) for one in markers[:i])]
     if len(markers) >= 2:
         first, second = sorted(markers[:2], key=survey.markers.index)
-        if _on_a_line(first, second):
+        if _on_a_line(first, second) and not _turned_aside(survey, first, second):
             yield _carts(survey, first, second)
         yield from _several(survey, sorted(markers[:_MOST_BALLS], key=survey.markers.index))
     # What moves furthest is what was filmed.
@@ -381,7 +384,7 @@ def _several(survey: Survey, markers: Sequence[Marker]) -> Iterator[Draft]:
     nearest = float(min(np.nanmin(pair) for pair in pairs))
     told = {"count": len(markers), "dimension": len(axes), "gravity": _gravity(survey, own[0]), "radius": 500 * nearest}
     what = f"{len(markers)} balls or discs that collide in {_many(len(axes))}"
-    yield Draft(what, "bodies", columns, told | {"drag": _drag_key()})
+    yield Draft(what, "bodies", columns, told | {"drag": _drag_key(), "push": _PUSH})
 
 
 def _one_body(survey: Survey, marker: Marker) -> Draft | _NotSeen:
@@ -457,6 +460,37 @@ def _on_a_line(first: Marker, second: Marker) -> bool:
     along = [part @ direction for part in centred]
     off = [np.linalg.norm(part - np.outer(s, direction), axis=1) for part, s in zip(centred, along, strict=True)]
     return all(np.sqrt(np.mean(d**2)) < ASIDE * max(map(np.ptp, along)) for d in off)
+
+
+def _turned_aside(survey: Survey, first: Marker, second: Marker) -> bool:
+    """Tell whether an impact turns the way of one of two markers, as no rail lets it.
+
+    On a rail, which may look bent, a place aside belongs to each place along it. Behind an impact that is not central
+    bodies go other ways: straight lines in time then fit the places aside, and no parabola in the place along does.
+    """
+    axes = [axis for axis in first.axes if axis in second.axes]
+    if len(axes) < 2:
+        return False
+    times = _seconds(survey)
+    points, seen = markers_of(*([marker.axes[axis].values for axis in axes] for marker in (first, second)))
+    direction = principal_axis(points[seen])
+    along, both = points @ direction, np.all(seen, axis=0)
+    try:
+        impact = knee(times[both], np.abs(along[1] - along[0])[both]).time
+    except ValueError:
+        return False
+
+    def left(aside: NDArray, columns: Sequence[NDArray]) -> float:
+        shapes = np.stack(columns, axis=1).astype(float)
+        return float(np.linalg.norm(aside - shapes @ np.linalg.lstsq(shapes, aside, rcond=None)[0]))
+
+    for part, s, here in zip(points, along, seen, strict=True):
+        aside, s, t = (part - np.outer(s, direction))[here], s[here] - s[here].mean(), times[here] - impact
+        before = t < 0
+        of_the_rail = left(aside, [np.ones_like(s), s, s**2])
+        if left(aside, [before, before * t, ~before, ~before * t]) < _TURNED * of_the_rail:
+            return True
+    return False
 
 
 def _carts(survey: Survey, first: Marker, second: Marker) -> Draft:

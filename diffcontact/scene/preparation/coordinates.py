@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from diffcontact.host.messages import printable
 from diffcontact.scene.keys import Kinds, Table
 from diffcontact.scene.kinds import ReadySystem
 from diffcontact.scene.measurements import Measurements
+from diffcontact.scene.preparation.knee import FEWEST, knee
 
 # Not 0: there bodies rest on each other, and a fit that starts there sees no effect of e.
 RESTITUTION_STARTS = (0.05, 0.95)
@@ -86,6 +88,7 @@ _CURVES = {"line": 1, "parabola": 2}
     columns="one for each coordinate of the system, in its order",
     unit='of all of them, the system\'s by default: "mm"',
     first_samples="straight lines through so many (10) give the starting positions and velocities",
+    exclude_contact="{ value, unit }: samples nearer to an impact of two balls are left out",
     angles="one column for each disc that spins",
     angle_unit='of these: "rad" (default), "deg"',
     angle_noise="{ value, unit }: one standard deviation of an angle",
@@ -95,10 +98,14 @@ def coordinates(table: Table, ready: ReadySystem) -> Preparation:
 
     Starting positions and velocities come from straight lines through the first samples. An angle counts from the x
     axis towards the y axis. Angles modulo a turn are unwrapped, if a disc turns by less than half a turn between
-    samples.
+    samples. Two balls hit each other where two straight lines fit their distance best (`knee`).
     """
     first = table.integer("first_samples", default=10, least=2)
     names, scale = table.names("columns"), table.factor("unit", ready.length)
+    exclude = table.quantity("exclude_contact", ready.time, 0.0, zero=True)
+    surfaces = getattr(ready.system, "surfaces", None)
+    if exclude and (surfaces is None or surfaces.count < 2):
+        raise table.fail("exclude_contact", "of a system without two balls, expected none")
     angles, angle_scale, sigma = (), 1.0, 0.0
     if "angles" in table:
         angles = table.names("angles")
@@ -118,6 +125,10 @@ def coordinates(table: Table, ready: ReadySystem) -> Preparation:
         values = np.stack(places + [followed(angle_scale * columns[name]) for name in angles], axis=-1)
         at, rate = starts(times, values, names + angles, first, 1)
         d = len(names)
+        if exclude:
+            bodies = values[:, :d].reshape(times.size, surfaces.count, -1)
+            near = [np.abs(times - impact) < exclude for impact in _impacts(times, bodies)]
+            values[np.any(near, axis=0) if near else np.zeros(times.size, bool)] = np.nan
         start = {"q0": at[:d], "u0": rate[:d]} | ({"angle0": at[d:], "spin0": rate[d:]} if angles else {})
         return [PreparedRun(times, values, start)]
 
@@ -130,6 +141,18 @@ def coordinates(table: Table, ready: ReadySystem) -> Preparation:
         angles=len(angles),
         angle_noise=sigma,
     )
+
+
+def _impacts(times: NDArray, places: NDArray) -> Iterator[float]:
+    """The moment of the impact of each two bodies (n, count, dimension) that hit each other."""
+    for i, j in combinations(range(places.shape[1]), 2):
+        distance = np.linalg.norm(places[:, i] - places[:, j], axis=1)
+        seen = np.isfinite(distance)
+        if seen.sum() >= FEWEST:
+            try:
+                yield knee(times[seen], distance[seen]).time
+            except ValueError:
+                continue
 
 
 def followed(angle: NDArray) -> NDArray:

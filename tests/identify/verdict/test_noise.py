@@ -54,6 +54,22 @@ def test_a_misfit_that_dwarfs_the_noise_does_not_make_two_runs_one(noise, option
     assert "residuals are the same in run 0 and run 2" in told(noise[[0, 1, 0]] + 100 * MISSING, **options)
 
 
+def test_a_misfit_of_noise_that_nobody_stated_needs_no_shape():
+    """Twenty samples of a bend, five times as large as they are rough, are too few to follow each other for certain."""
+    times = np.linspace(0.0, 1.0, 20)
+    noise, bend = np.random.default_rng(3).normal(size=20), np.cos(3 * np.pi * times)
+    reasons = []
+    for size in (0.0, 5.0):
+        run = fall(None, noise=np.zeros(41))
+        seen = run.observations
+        rows = slice(0, 40, 2)
+        values = seen.values[rows] + NOISE * (noise + size * bend)[:, None]
+        run = replace(run, observations=Observations(seen.times[rows], values, NOISE, seen.observe))
+        reasons.append(fitted(run, FREE, noise="rough").verdict)
+    assert [verdict.explains for verdict in reasons] == ["yes", "no"]
+    assert "times as large as samples are rough" in " ".join(reasons[1].reasons)
+
+
 def test_what_all_runs_lack_is_no_scatter(noise):
     explains, reasons = judged(noise[:3] + 2 * MISSING)
     assert explains == "no"
