@@ -19,6 +19,7 @@ from diffcontact.numerics.linear import length, nonzero
 from diffcontact.system import (
     contacts,
     friction_coefficients,
+    gap_motion,
     rate,
     slips,
     tangential_compliances,
@@ -65,9 +66,7 @@ def velocities(system, params, t, q: Array, u: Array) -> tuple[Array, Array]:
     if system.rows is not None:
         affine = system.rows(t, q, params)
         return system.gap(t, q, params), affine[..., :-1] @ u + affine[..., -1]
-    gap, opening = jax.jvp(
-        lambda t, q: system.gap(t, q, params), (t, q), (jnp.ones_like(t), rate(system, params, q, u))
-    )
+    gap, opening = gap_motion(system, params, t, q, u)
     if system.slip is None:
         return gap, opening[:, None]
     return gap, jnp.concatenate([opening[:, None], system.slip(t, q, u, params)], axis=1)

@@ -37,13 +37,11 @@ class Bounce(NamedTuple):
     Attributes:
         compression: (1 + k,) impulses (P, B) until the approach is over: the impact of e = 0 [N s].
         impulse: (1 + k,) of the whole impact [N s].
-        work: (2,) of the normal force in both phases [J].
         status: () OK, or NO_FRICTION where the flow has no end; then both impulses are those without friction.
     """
 
     compression: Array
     impulse: Array
-    work: Array
     status: Array
 
 
@@ -72,26 +70,24 @@ def bounce(W: Array, w: Array, friction: Array, e: Array, law: str, compliance: 
     before = jnp.where(approaches, w, -jnp.eye(w.size, dtype=w.dtype)[0])
     smooth = jnp.zeros_like(w).at[0].set(-before[0] / W[0, 0])
     if law == "compliant":
-        compression, impulse, work, found = _sprung(W, before, friction, e, jnp.asarray(compliance, w.dtype))
+        compression, impulse, found = _sprung(W, before, friction, e, jnp.asarray(compliance, w.dtype))
     else:
-        compression, impulse, work, found = _flow(Contact(W, friction), before, e, law)
+        compression, impulse, found = _flow(Contact(W, friction), before, e, law)
     found = found & jnp.all(jnp.isfinite(impulse))
     compression, impulse = select(found, (compression, impulse), (smooth, (1 + e) * smooth))
     nothing = jnp.zeros_like(w)
     return Bounce(
         compression=jnp.where(approaches, compression, nothing),
         impulse=jnp.where(approaches, impulse, nothing),
-        work=jnp.where(approaches & found, work, nothing[:2]),
         status=jnp.where(found | ~approaches, Status.OK, Status.NO_FRICTION).astype(jnp.int32),
     )
 
 
 def _sprung(W: Array, before: Array, friction: Array, e: Array, compliance: Array):
-    """Impulses (1 + k,) of e = 0 and of the whole impact, the work (2,), and whether the law holds."""
+    """Impulses (1 + k,) of e = 0 and of the whole impact, and whether the law holds."""
     compression, _ = compliant_impulses(W, before, friction, jnp.zeros_like(e), compliance)
     impulse, found = compliant_impulses(W, before, friction, e, compliance)
-    work = jnp.stack([-jnp.ones_like(e), e**2]) * before[0] ** 2 / (2 * W[0, 0])
-    return compression, impulse, work, found
+    return compression, impulse, found
 
 
 def _flow(contact: Contact, before: Array, e: Array, law: str):
@@ -112,7 +108,7 @@ def _flow(contact: Contact, before: Array, e: Array, law: str):
     small = jnp.finfo(before.dtype).eps ** 0.75
     first = entangled((before, jnp.zeros_like(before[0])), (contact, some))
     _, (ends, fine) = lax.scan(phase, (first[0], Goal(jnp.int32(APPROACH), first[1])), length=2)
-    return ends.r[0], ends.r[0] + ends.r[1], ends.work, jnp.all(fine)
+    return ends.r[0], ends.r[0] + ends.r[1], jnp.all(fine)
 
 
 def _phase_end(contact: Contact, start: Array, goal: Goal) -> tuple[Reached, Array]:

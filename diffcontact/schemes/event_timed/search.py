@@ -27,13 +27,12 @@ class Watched(NamedTuple):
 class Found(NamedTuple):
     """The way to the first event, or to the end: its length s, the event's `index`, and whether there is one.
 
-    `settled` says whether the number is zero to rounding there, `arrival` and `seen` what the way and the numbers are.
+    `arrival` and `seen` are what the way and the numbers are there.
     """
 
     s: Array
     index: Array
     found: Array
-    settled: Array
     arrival: Any
     seen: Any
 
@@ -117,10 +116,10 @@ def first_event(
 
     zero, no = jnp.zeros((), jnp.int32), jnp.array(False)
     start = zero, left, left, zero, no, no, (jnp.zeros_like(left), values), left, no, *nowhere
-    _, s, _, index, found, settled, _, _, _, arrival, seen = lax.while_loop(
+    _, s, _, index, found, _, _, _, _, arrival, seen = lax.while_loop(
         lambda c: ~c[5] & (c[0] < _CANDIDATES), attempt, start
     )
-    return Found(s, index, found, settled, arrival, seen)
+    return Found(s, index, found, arrival, seen)
 
 
 def _slope(seen, last, s, f, index, begin):
