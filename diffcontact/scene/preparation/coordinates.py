@@ -104,7 +104,8 @@ def coordinates(table: Table, ready: ReadySystem) -> Preparation:
     names, scale = table.names("columns"), table.factor("unit", ready.length)
     exclude = table.quantity("exclude_contact", ready.time, 0.0, zero=True)
     surfaces = getattr(ready.system, "surfaces", None)
-    if exclude and (surfaces is None or surfaces.count < 2):
+    count = 0 if surfaces is None else surfaces.count
+    if exclude and count < 2:
         raise table.fail("exclude_contact", "of a system without two balls, expected none")
     angles, angle_scale, sigma = (), 1.0, 0.0
     if "angles" in table:
@@ -126,7 +127,7 @@ def coordinates(table: Table, ready: ReadySystem) -> Preparation:
         at, rate = starts(times, values, names + angles, first, 1)
         d = len(names)
         if exclude:
-            bodies = values[:, :d].reshape(times.size, surfaces.count, -1)
+            bodies = values[:, :d].reshape(times.size, count, -1)
             near = [np.abs(times - impact) < exclude for impact in _impacts(times, bodies)]
             values[np.any(near, axis=0) if near else np.zeros(times.size, bool)] = np.nan
         start = {"q0": at[:d], "u0": rate[:d]} | ({"angle0": at[d:], "spin0": rate[d:]} if angles else {})
