@@ -193,12 +193,23 @@ def test_what_was_not_found_is_not_followed():
     assert followed(np.arange(6.0), y).tolist() == [False, True, True, False, True, True]
 
 
+# Two falls with pictures that repeat: upwards, what is near the top is the floor.
+UPSIDE_DOWN = -np.concatenate(
+    [
+        [60, 60, 61, 61, 63, 68, 75, 89, 104, 122, 145, 171, 202, 234, 270, 309, 353, 354, 335, 309, 287, 269],
+        [254, 254, 234, 234, 230, 231, 239, 249, 261, 278, 298, 322, 351, 377, 377, 341, 328, 328, 310, 306],
+        [309, 309, 321, 319, 346, 364, 373, 361, 352, 347, 345, 346, 351, np.nan, 372, 372, 372, 364, 362, 366],
+    ]
+)
+
+
 @pytest.mark.parametrize(
     ("y", "message"),
     [
         (np.full(30, np.nan), "no sample"),
         (200.0 + np.arange(30.0) ** 2, "0 bounces, expected at least 2"),
         (np.abs(np.arange(30.0) % 4 - 2) * -100.0, "samples in flight"),
+        (UPSIDE_DOWN, "0 pictures of the fall are no repetition"),
     ],
 )
 def test_what_does_not_bounce_is_refused(y, message):

@@ -168,20 +168,23 @@ def unseen(evidence: Evidence) -> Iterator[Reason]:
 
 
 def bounds(evidence: Evidence) -> Iterator[Reason]:
-    """Estimates that their bounds have stopped; a bound of zero where the data go further by more than noise does.
+    """Estimates that their bounds have stopped, unless the bound is a zero and what is sought hardly depends on it.
 
-    Without the bound the estimate would be J_j^T f / |J_j|^2 away, of what the other parameters leave of J_j.
+    Without the bound the estimate would be J_j^T f / |J_j|^2 away, of what the other parameters leave of J_j, and these
+    would follow it. A bound of zero is one of nature: how far the data go beyond is what the model lacks.
     """
     result, objective, theta = evidence.result, evidence.objective, evidence.theta
     f, J = objective.evaluate(theta)
+    others, own = J[:, evidence.kept], objective.parameters.own
     for name in result.at_bound:
         j = result.names.index(name)
-        others = J[:, evidence.kept]
-        left = J[:, j] - others @ np.linalg.lstsq(others, J[:, j], rcond=objective.eps**0.5)[0]
-        pushed = abs(float(left @ f)) / max(np.sqrt(evidence.scale) * np.linalg.norm(left), TINY)
+        along = np.linalg.lstsq(others, J[:, j], rcond=objective.eps**0.5)[0]
+        left = J[:, j] - others @ along
+        away = float(left @ f) / max(float(left @ left), TINY)
+        pushed = abs(away) * np.linalg.norm(left) / np.sqrt(evidence.scale)
         low, high = objective.parameters.low[j], objective.parameters.high[j]
         by_sign = low == 0.0 and theta[j] < high / 2
-        if not by_sign or pushed >= UNUSUAL:
+        if not by_sign or (pushed >= UNUSUAL and (not own[j] or evidence.beyond(evidence.slopes * along * away))):
             yield Reason("bound", {"name": name, "value": Amount(name, result.estimate[j]), "pushed": pushed})
 
 

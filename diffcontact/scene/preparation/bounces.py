@@ -390,6 +390,8 @@ def _prepared(times: NDArray, y: NDArray, known: NDArray, count: int, blur: floa
     at = _picture_times(times, again)
     use = np.flatnonzero(~again)
     use = use[(use >= rows.start) & (use < rows.stop)]
+    if use.size < 2:
+        raise ValueError(f"{use.size} pictures of the fall are no repetition, expected a ball that falls; {_FLAGS}")
     t, y = at[use] - at[use[0]], y[use]
     parabolas = _flights(t, y, at[turns[:count]] - at[use[0]])
     meet = [_meeting(a, b) for a, b in pairwise(parabolas)]
