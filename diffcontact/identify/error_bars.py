@@ -194,21 +194,21 @@ def beside_bounds(
     bound = np.flatnonzero(inwards)
     beyond = -bread @ gradient
 
-    def away(held: list[int]) -> float:
+    def away(held: NDArray) -> float:
         return float(beyond[held] @ inverse(covariance[np.ix_(held, held)]) @ beyond[held])
 
     def reach(j: int, side: float) -> float:
-        held = list[int]()
+        held = np.zeros(0, int)
         while inwards[j] * side >= 0:
             # With these at their bounds: the minimum, and what is left of the covariance.
             follow = [matrix[:, held] @ inverse(matrix[np.ix_(held, held)]) for matrix in (bread, covariance)]
             minimum, left = beyond - follow[0] @ beyond[held], covariance[:, j] - follow[1] @ covariance[held, j]
-            radius = np.sqrt(quantile[j] ** 2 + max(away([*bound]) - away(held), 0.0))
+            radius = np.sqrt(quantile[j] ** 2 + max(away(bound) - away(held), 0.0))
             end = minimum + side * radius * left / max(np.sqrt(max(left[j], 0.0)), TINY)
             outside = [k for k in bound if k not in held and k != j and inwards[k] * end[k] < 0]
             if not outside:
                 return max(side * float(end[j]), 0.0)
-            held += outside
+            held = np.append(held, outside)
         return 0.0
 
     sides = np.array([[reach(j, side) for j in range(quantile.size)] for side in (-1.0, 1.0)])
