@@ -185,6 +185,8 @@ def beside_bounds(
 ) -> tuple[NDArray, NDArray]:
     """Return how far the intervals of P elements reach downwards and upwards (P,), where some elements are at bounds.
 
+    Towards its own bound an element reaches infinitely far.
+
     Args:
         covariance, bread: (P, P) error bars and (J^T J + Q)^-1 as if there were no bounds.
         gradient: (P,) of the cost at the estimate; it vanishes but for what is at a bound.
@@ -209,7 +211,7 @@ def beside_bounds(
             if not outside:
                 return max(side * float(end[j]), 0.0)
             held = np.append(held, outside)
-        return 0.0
+        return np.inf
 
     sides = np.array([[reach(j, side) for j in range(quantile.size)] for side in (-1.0, 1.0)])
     return sides[0], sides[1]

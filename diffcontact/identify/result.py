@@ -311,8 +311,8 @@ def estimate(objective: Objective, search: Outcome) -> FitResult:
     errors = np.sqrt(np.diag(bars.covariance))
     down, up = half_widths(objective, theta, bars.quantile * errors)
     if bound.any():
-        further = _beside_bounds(held, end, bound, bars.quantile, ~null.redundant)
-        down, up = np.maximum((down, up), further)
+        reach = _beside_bounds(held, jacobian, np.where(bound, end.grad, 0.0), bound, bars.quantile, ~null.redundant)
+        down, up = np.where(bound, reach, np.maximum((down, up), reach))
     ends = np.maximum(theta - down, parameters.low), np.minimum(theta + up, parameters.high)
     at_bound = tuple(parameters.names[j] for j in np.flatnonzero(bound))
     return FitResult(
@@ -357,15 +357,14 @@ def _bars(runs: Sequence[LinearisedRun], prior: NDArray, keep: NDArray) -> tuple
 
 
 def _beside_bounds(
-    free: ErrorBars, end: OptimizeResult, bound: NDArray, quantile: NDArray, keep: NDArray
+    free: ErrorBars, J: NDArray, gradient: NDArray, bound: NDArray, quantile: NDArray, keep: NDArray
 ) -> tuple[NDArray, NDArray]:
     """How far all intervals reach to either side, (P,) each, with what is at a bound free to move inwards.
 
     Zero for what is not to `keep` (P,), as the data do not determine it.
     """
-    gradient, kept = np.where(bound, end.grad, 0.0), np.ix_(keep, keep)
-    inwards = np.where(bound, np.where(gradient >= 0, 1.0, -1.0), 0.0)
-    bread = inverse((end.jac.T @ end.jac)[kept], 0.0)
+    inwards, kept = np.where(bound, np.where(gradient >= 0, 1.0, -1.0), 0.0), np.ix_(keep, keep)
+    bread = inverse((J.T @ J)[kept], 0.0)
     down, up = np.zeros(keep.size), np.zeros(keep.size)
     down[keep], up[keep] = beside_bounds(free.covariance[kept], bread, gradient[keep], inwards[keep], quantile[keep])
     return down, up
