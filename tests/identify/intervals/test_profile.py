@@ -194,7 +194,9 @@ def test_beside_several_bounds_the_interval_ends_where_the_constrained_profile_d
     down, up = beside_bounds(covariance, covariance, gradient * inwards, inwards, np.full(5, 2.0))
     for j in range(5):
         assert (down[j] == np.inf) == (inwards[j] > 0)
-        for side, reach in [(-1.0, down[j])] * (inwards[j] == 0) + [(1.0, up[j])]:
+        for side, reach in ((-1.0, down[j]), (1.0, up[j])):
+            if not np.isfinite(reach):
+                continue
             rise = lambda x: 4.0 - np.sum((r + J @ (at + x)) ** 2) + np.sum((r + J @ at) ** 2)  # noqa: E731
             limits = [(0.0 if inwards[k] else None, None) for k in range(5)]
             start = np.where(inwards > 0, 1e-3, 0.0)
