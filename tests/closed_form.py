@@ -17,7 +17,7 @@ from falling import FALLING
 from diffcontact import Status, Trajectory, VelocityProjection
 from diffcontact.identify.experiment import design as lanes
 from diffcontact.identify.impact_law import _SLOPE, _Law
-from diffcontact.identify.problem import joint_residual, residual
+from diffcontact.identify.problem import objective, residual
 from diffcontact.identify.verdict import evidence as held
 from diffcontact.schemes.event_timed.events import Percussion
 from diffcontact.system import takes_two
@@ -215,8 +215,13 @@ def replaced() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         closed = {"linearise": linearised, "beginning": begun, "observed": observed, "evaluate": evaluated}
         for name, function in closed.items():
-            patch.setattr(joint_residual, name, dispatched(getattr(residual, name), function))
-        patch.setattr(held, "linearise", joint_residual.linearise)
+            patch.setattr(residual, name, dispatched(getattr(residual, name), function))
+        for module, name in (
+            (objective, "linearise"),
+            (objective, "evaluate"),
+            (held, "linearise"),
+            (lanes, "evaluate"),
+        ):
+            patch.setattr(module, name, getattr(residual, name))
         patch.setattr(lanes, "_look", dispatched(lanes._look, candidates))
-        patch.setattr(lanes, "evaluate", joint_residual.evaluate)
         yield

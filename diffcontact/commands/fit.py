@@ -25,8 +25,7 @@ from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
 from diffcontact.identify import FitResult, LawComparison, compare_laws
 from diffcontact.identify.reporting import Labels, fit_report
-from diffcontact.identify.verdict.texts import Words
-from diffcontact.identify.verdict.verdict import NO
+from diffcontact.identify.verdict.reasons import NO, Words
 from diffcontact.report import Channel, Report, is_page, page
 from diffcontact.report.content import INTERVAL, short, text_table
 from diffcontact.scene.parameters import Parameter

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from diffcontact.host.progress import stage
 from diffcontact.identify import FitResult, LawComparison
 from diffcontact.identify.error_bars import error_bars, under_loss
-from diffcontact.identify.levels import LEVELS, LOOKED_AT, SLIGHT
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import robust_size
 from diffcontact.identify.problem.residual import KICK, kick
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.explanations import Fault, explanations, faults_of_measuring
+from diffcontact.identify.verdict.reasons import LEVELS, LOOKED_AT, SLIGHT, Words
 from diffcontact.identify.verdict.residuals import patterns
-from diffcontact.identify.verdict.texts import Words
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import Curve, Impact, Mark, Report, Restitution
 from diffcontact.report.simulated import LISTED

@@ -1,7 +1,7 @@
 """Parameters with error bars from observed motion."""
 
 from diffcontact.identify.comparison import Comparison, LawComparison, compare, compare_laws
-from diffcontact.identify.estimate import Estimate
+from diffcontact.identify.estimate import Estimate, Posterior
 from diffcontact.identify.experiment.design import Candidate, Design, design
 from diffcontact.identify.experiment.fisher import what_helps
 from diffcontact.identify.fit import NOISES as NOISES
@@ -9,7 +9,7 @@ from diffcontact.identify.fit import check, fit
 from diffcontact.identify.identifiable import Identifiability
 from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test
 from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
-from diffcontact.identify.intervals.posterior import Posterior, posterior
+from diffcontact.identify.intervals.posterior import posterior
 from diffcontact.identify.intervals.profile import Profile, profile
 from diffcontact.identify.problem.observations import Impacts, Observations, Problem, runs
 from diffcontact.identify.problem.parameters import Interval, Normal, Positive, Real, symmetric

@@ -19,11 +19,11 @@ from diffcontact.identify.impact_law import (
     speeds_of,
     under_law,
 )
-from diffcontact.identify.levels import LEVELS
 from diffcontact.identify.problem.objective import Objective, Progress
 from diffcontact.identify.problem.parameters import Interval, Real
 from diffcontact.identify.result import FitResult, estimate
 from diffcontact.identify.search import search
+from diffcontact.identify.verdict.reasons import LEVELS
 from diffcontact.numerics.least_squares import TINY
 from diffcontact.systems.laws import LAWS, named
 

@@ -55,10 +55,9 @@ from scipy.linalg import solve_banded
 from scipy.optimize import nnls
 from scipy.special import ndtri, polygamma, stdtrit
 
-from diffcontact.identify.levels import GROSS, RUNS_TO_COMPARE, SLIGHT
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
-from diffcontact.identify.noise import Autoregression, filtered, whitening
-from diffcontact.identify.problem.loss import Loss
+from diffcontact.identify.noise import Autoregression, Loss, filtered, whitening
+from diffcontact.identify.verdict.reasons import GROSS, RUNS_TO_COMPARE, SLIGHT
 from diffcontact.numerics.least_squares import TINY, inverse
 
 # Far from where they belong the influence of most samples falls: what is left is no minimum to trust, but neither is it

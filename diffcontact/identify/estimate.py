@@ -1,7 +1,8 @@
-"""The estimate at the end of a fit, with its error bars: what verdict, intervals and designs are computed from."""
+"""The estimate at the end of a fit, with its error bars, and draws about it: what verdicts and designs start from."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,15 @@ from diffcontact.identify.noise import autocorrelation
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain
-from diffcontact.report.content import INTERVAL, within
+from diffcontact.identify.verdict.reasons import Verdict
+from diffcontact.report.content import INTERVAL, sampled_table, within
+
+# The r-hat of chains that agree.
+_MIXED = 1.01
+# Percentiles 2.5 and 97.5 of fewer independent draws are off by a fifth of a standard deviation and more.
+_ENOUGH = 100
+# More divergences than the jumps of a contact problem cost.
+_ROUGH = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,3 +269,89 @@ def resumed(result: Estimate, caller: str, all_seen: bool = False) -> Objective:
 def finite_or_none(value: float) -> float | None:
     """Replace what is not finite by None, as strict JSON has it."""
     return float(value) if np.isfinite(value) else None
+
+
+def missed(result: Estimate, values: NDArray) -> tuple[dict[str, float], ...]:
+    """Other minima of the fit with a value further out than any of some estimates or draws (..., P)."""
+    flat = values.reshape(-1, values.shape[-1])
+    low, high = (dict(zip(result.names, end, strict=True)) for end in (flat.min(axis=0), flat.max(axis=0)))
+    return tuple(
+        other for other in result.elsewhere if any(not low[name] <= x <= high[name] for name, x in other.items())
+    )
+
+
+def not_near(what: str, minima: Sequence[Mapping[str, float]]) -> str:
+    """That a fit knows minima which no replica or draw is near, by the values there."""
+    told = "; ".join(", ".join(f"{name} = {value:.4g}" for name, value in one.items()) for one in minima)
+    return f"the fit knows other minima that no {what} is near: {told}; these intervals do not hold them, the fit's do"
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws from the posterior.
+
+    Attributes:
+        names: (P,) as in the fit.
+        draws: (chains, n, P) of the parameters.
+        r_hat: (P,) scatter of all draws over that within the halves of the chains: 1 where these agree, below 1.01 if
+            they may be trusted.
+        effective: (P,) how many independent draws they are worth.
+        divergences: how many draws met a place too rough for the sampler. A few per thousand are what the jumps of a
+            contact problem cost; many mean that the draws avoid some of what is possible.
+        verdict: whether the model explains the data, by the fit; where it does not, no draw is of any use. None if
+            nobody knows.
+        scope: what the intervals are called: what differs between runs is never in them.
+        missed: other minima of the fit that no draw is near, each a dict name -> value as in `FitResult.elsewhere`.
+        failure: what is wrong with the simulation at some of the draws; empty if nothing.
+    """
+
+    names: tuple[str, ...]
+    draws: NDArray
+    r_hat: NDArray
+    effective: NDArray
+    divergences: int
+    verdict: Verdict | None = None
+    scope: str = within(1)
+    missed: tuple[dict[str, float], ...] = ()
+    failure: str = ""
+
+    @property
+    def mean(self) -> NDArray:
+        """(P,) means of the draws."""
+        return self.draws.mean(axis=(0, 1))
+
+    @property
+    def stderr(self) -> NDArray:
+        """(P,) standard deviations of the draws."""
+        return self.draws.std(axis=(0, 1), ddof=1)
+
+    @property
+    def interval95(self) -> NDArray:
+        """(P, 2) percentiles 2.5 and 97.5 of the draws."""
+        return np.percentile(self.draws, [2.5, 97.5], axis=(0, 1)).T
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the chains agree on every parameter, with draws enough for percentiles."""
+        return bool(np.all((self.r_hat < _MIXED) & (self.effective >= _ENOUGH)))
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against the draws, in sentences; the verdict speaks of the model."""
+        chains, n, _ = self.draws.shape
+        found = []
+        if not self.mixed:
+            found.append("the chains do not agree yet, or are too short: more warmup and draws")
+        if self.missed:
+            found.append(not_near("draw", self.missed))
+        if self.divergences > _ROUGH * chains * n:
+            found.append("many draws diverged: what is possible may reach further; compare with `profile`")
+        if self.failure:
+            found.append(f"the simulation cannot be trusted at some of the draws: {self.failure}")
+        return tuple(found)
+
+    def __str__(self) -> str:
+        notes = [f"r-hat {r:.3f}, {n:.0f} effective draws" for r, n in zip(self.r_hat, self.effective, strict=True)]
+        chains, n, _ = self.draws.shape
+        below = f"{chains} chain{'s' if chains > 1 else ''} of {n} draws, {self.divergences} divergences"
+        return sampled_table(self, self.mean, notes, [below])

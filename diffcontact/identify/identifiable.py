@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from diffcontact.identify.levels import RATIO
-from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import starting_points
-from diffcontact.identify.verdict.texts import listed
+from diffcontact.identify.problem.residual import Run
+from diffcontact.identify.verdict.reasons import RATIO, listed
 from diffcontact.status import Status
 from diffcontact.system import ParticleLine
 

@@ -24,13 +24,13 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.identifiable import null_space
-from diffcontact.identify.levels import LEVELS
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
-from diffcontact.identify.problem.joint_residual import JointResidual, Linearised, Run
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.problem.objective import JointResidual, Objective
 from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
+from diffcontact.identify.problem.residual import Linearised, Run
 from diffcontact.identify.search import EXPLORED, STAGE_STEPS, explored
 from diffcontact.identify.spread import spread
+from diffcontact.identify.verdict.reasons import LEVELS
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.least_squares import without
 from diffcontact.schemes.event_timed import EventTimed

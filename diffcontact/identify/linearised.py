@@ -24,8 +24,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from diffcontact.identify.levels import DIFFERENCE, SLIGHT
 from diffcontact.identify.noise import RunNoise, effective_count, run_noise, score_covariance
+from diffcontact.identify.verdict.reasons import DIFFERENCE, SLIGHT
 from diffcontact.numerics.least_squares import TINY, inverse, orthonormal, without
 
 # What a run's own parameters leave of a shared column, below which it sees nothing of that.

@@ -17,11 +17,11 @@ from diffcontact.arguments import placed
 from diffcontact.drawing import Draw, Drawing, drawing_of
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.fisher import sentence
-from diffcontact.identify.problem.joint_residual import strikes
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import labels_of
 from diffcontact.identify.problem.parameters import Real
-from diffcontact.identify.verdict.verdict import Verdict
+from diffcontact.identify.problem.residual import strikes
+from diffcontact.identify.verdict.reasons import Verdict
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report import Channel, Event, Numbers, ProfileView, Report, RunView
 from diffcontact.report.content import caveat, estimates_of

@@ -25,12 +25,12 @@ from diffcontact.identify.identifiable import NullSpace, half_widths, hints, in_
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.parameters import FreeParameters
-from diffcontact.identify.problem.precision import is_rounding
+from diffcontact.identify.problem.residual import is_rounding
 from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.identify.search import MAX_EVALUATIONS, Outcome
 from diffcontact.identify.verdict.evidence import Evidence
-from diffcontact.identify.verdict.texts import Reason, Units
-from diffcontact.identify.verdict.verdict import Verdict, judge
+from diffcontact.identify.verdict.reasons import Reason, Units, Verdict
+from diffcontact.identify.verdict.verdict import judge
 from diffcontact.numerics.least_squares import inverse
 from diffcontact.report import framed, page
 from diffcontact.report.content import text_table
@@ -375,7 +375,7 @@ def _seen_from_inside(objective: Objective, theta: NDArray, at: list, jacobian: 
 
     A restitution of zero has none: bodies that stick stay together for all values near it. Its interval ends somewhere
     nevertheless. A friction with which all contacts grip is left out: all larger ones do the same, and it has a lower
-    bound only (`intervals.widened`).
+    bound only (`fit.widened`).
     """
     joint, parameters = objective.joint, objective.parameters
     width = parameters.high - parameters.low

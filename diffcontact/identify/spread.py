@@ -20,7 +20,7 @@ Medicine 26 (2007) 37, for the interval of tau.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar, root_scalar
 from scipy.special import chdtri, stdtrit
 
-from diffcontact.identify.estimate import Estimate, resumed
-from diffcontact.identify.levels import OF_A_COLUMN
-from diffcontact.identify.verdict.between_runs import duplicate_runs
+from diffcontact.identify.verdict.reasons import OF_A_COLUMN
 from diffcontact.numerics.least_squares import TINY
 
 _LEVEL = 0.95
@@ -193,13 +191,3 @@ def _root(level: float, y: NDArray, s: NDArray, X: NDArray) -> float:
 
 def _value(value: float, stderr: float, quantile: float) -> Value:
     return Value(float(value), stderr, (float(value - quantile * stderr), float(value + quantile * stderr)))
-
-
-def one_recording_twice(fits: Sequence[Estimate]) -> tuple[int, int] | None:
-    """The first two of some fits of single runs that are of one recording, whole or in part."""
-    runs = []
-    for fitted in fits:
-        (run,) = resumed(fitted, "spread").first_order()
-        factors = np.ravel(fitted.noise_factors[0]) if fitted.noise_factors else np.ones(run.r.shape[1])
-        runs.append(replace(run, sigma=np.broadcast_to(factors, run.r.shape)))
-    return min(duplicate_runs(runs), default=None)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from diffcontact.host.files import read_text
 from diffcontact.host.messages import shown
 from diffcontact.identify import NOISES
-from diffcontact.identify.problem.loss import LOSSES, ROBUST
+from diffcontact.identify.noise import LOSSES, ROBUST
 from diffcontact.identify.search import SHOOTING
 from diffcontact.scene.keys import Table, gathered
 from diffcontact.scene.kinds import KINDS, Quantity, ReadySystem

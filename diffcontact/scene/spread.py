@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from diffcontact.host.messages import one_line
 from diffcontact.host.progress import stage
 from diffcontact.identify import FitResult, Spread, spread
-from diffcontact.identify.spread import Value, one_recording_twice
-from diffcontact.identify.verdict.verdict import NO, YES
+from diffcontact.identify.spread import Value
+from diffcontact.identify.verdict.between_runs import one_recording_twice
+from diffcontact.identify.verdict.reasons import NO, YES
 from diffcontact.report import Numbers, Report
 from diffcontact.report.content import INTERVAL, estimates_of, short
 from diffcontact.scene.parameters import Parameter

@@ -10,7 +10,7 @@ from dragged import FREE, NOISE, START, TIMES, inside, problem
 
 import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Problem, fit
-from diffcontact.identify.problem.joint_residual import JointResidual
+from diffcontact.identify.problem.objective import JointResidual
 from diffcontact.identify.problem.parameters import free_parameters
 
 

@@ -27,19 +27,15 @@ from scipy.special import ndtri
 from diffcontact.arguments import is_count, placed
 from diffcontact.host.messages import did_you_mean
 from diffcontact.host.progress import stage
-from diffcontact.identify.estimate import finite_or_none, resumed
+from diffcontact.identify.estimate import Posterior, finite_or_none, resumed
 from diffcontact.identify.experiment.fisher import CRITERIA, Evidence, Noise, as_found, criterion_value, evidence_of
 from diffcontact.identify.identifiable import hints, null_space
-from diffcontact.identify.intervals.posterior import Posterior
-from diffcontact.identify.levels import DIFFERENCE
-from diffcontact.identify.problem.joint_residual import Run, strikes
 from diffcontact.identify.problem.objective import Objective
 from diffcontact.identify.problem.observations import Problem
 from diffcontact.identify.problem.parameters import Domain, FreeParameters, Interval, Normal, Tie
-from diffcontact.identify.problem.precision import enough, negligible_columns
-from diffcontact.identify.problem.residual import Samples, evaluate, residual
+from diffcontact.identify.problem.residual import Run, Samples, enough, evaluate, negligible_columns, residual, strikes
 from diffcontact.identify.result import FitResult
-from diffcontact.identify.verdict.texts import listed
+from diffcontact.identify.verdict.reasons import DIFFERENCE, listed
 from diffcontact.numerics.batching import side_by_side
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import aligned

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.levels import RUNS_TO_COMPARE, SLIGHT
 from diffcontact.identify.linearised import LinearisedFit
 from diffcontact.identify.noise import Autoregression, correlated_score, grid, innovation_correlation
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.verdict.texts import Words
+from diffcontact.identify.verdict.reasons import RUNS_TO_COMPARE, SLIGHT, Words
 from diffcontact.numerics.least_squares import inverse
 
 # Eigenvalues of a scaled J^T J below it are rounding: singular values below its root, as in `null_space`.

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
-from diffcontact.identify.estimate import resumed
-from diffcontact.identify.intervals.widened import missed, not_near
+from diffcontact.identify.estimate import missed, not_near, resumed
 from diffcontact.identify.noise import Autoregression, run_noise
 from diffcontact.identify.result import FitResult, estimate
 from diffcontact.identify.search import Outcome, explored, solve
-from diffcontact.identify.verdict.verdict import Verdict
+from diffcontact.identify.verdict.reasons import Verdict
 from diffcontact.report.content import sampled_table, within
 from diffcontact.status import Status
 

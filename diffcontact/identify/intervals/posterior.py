@@ -14,7 +14,6 @@ D. Simpson, B. Carpenter, P.-C. Buerkner, Bayesian Analysis 16 (2021) 667, on re
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -26,15 +25,12 @@ from numpy.typing import NDArray
 
 from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
-from diffcontact.identify.estimate import resumed
-from diffcontact.identify.intervals.widened import missed, not_near
+from diffcontact.identify.estimate import Posterior, missed, resumed
 from diffcontact.identify.noise import run_noise, whitening
-from diffcontact.identify.problem.joint_residual import Linearised, Run
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import residual
+from diffcontact.identify.problem.residual import Linearised, Run, residual
 from diffcontact.identify.result import FitResult
-from diffcontact.identify.verdict.verdict import Verdict
-from diffcontact.report.content import sampled_table, within
+from diffcontact.report.content import within
 from diffcontact.status import Status
 
 # The draws are made in so many pieces, at most.
@@ -43,86 +39,10 @@ _PIECES = 20
 _FLAT = 3.0 / np.pi**2
 # Chains begin so many times as far from the estimate as they will end, so that r-hat has something to show.
 _DISPERSION = 2.0
-_MIXED = 1.01
-# Percentiles 2.5 and 97.5 of fewer independent draws are off by a fifth of a standard deviation and more.
-_ENOUGH = 100
 # Two for each half of each chain, as its variance takes.
 _FEWEST = 4
-# More divergences than the jumps of a contact problem cost.
-_ROUGH = 0.01
 # So many draws are simulated once more, for the status of their motions.
 _TRIED = 50
-
-
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """Draws from the posterior.
-
-    Attributes:
-        names: (P,) as in the fit.
-        draws: (chains, n, P) of the parameters.
-        r_hat: (P,) scatter of all draws over that within the halves of the chains: 1 where these agree, below 1.01 if
-            they may be trusted.
-        effective: (P,) how many independent draws they are worth.
-        divergences: how many draws met a place too rough for the sampler. A few per thousand are what the jumps of a
-            contact problem cost; many mean that the draws avoid some of what is possible.
-        verdict: whether the model explains the data, by the fit; where it does not, no draw is of any use. None if
-            nobody knows.
-        scope: what the intervals are called: what differs between runs is never in them.
-        missed: other minima of the fit that no draw is near, each a dict name -> value as in `FitResult.elsewhere`.
-        failure: what is wrong with the simulation at some of the draws; empty if nothing.
-    """
-
-    names: tuple[str, ...]
-    draws: NDArray
-    r_hat: NDArray
-    effective: NDArray
-    divergences: int
-    verdict: Verdict | None = None
-    scope: str = within(1)
-    missed: tuple[dict[str, float], ...] = ()
-    failure: str = ""
-
-    @property
-    def mean(self) -> NDArray:
-        """(P,) means of the draws."""
-        return self.draws.mean(axis=(0, 1))
-
-    @property
-    def stderr(self) -> NDArray:
-        """(P,) standard deviations of the draws."""
-        return self.draws.std(axis=(0, 1), ddof=1)
-
-    @property
-    def interval95(self) -> NDArray:
-        """(P, 2) percentiles 2.5 and 97.5 of the draws."""
-        return np.percentile(self.draws, [2.5, 97.5], axis=(0, 1)).T
-
-    @property
-    def mixed(self) -> bool:
-        """Whether the chains agree on every parameter, with draws enough for percentiles."""
-        return bool(np.all((self.r_hat < _MIXED) & (self.effective >= _ENOUGH)))
-
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """What speaks against the draws, in sentences; the verdict speaks of the model."""
-        chains, n, _ = self.draws.shape
-        found = []
-        if not self.mixed:
-            found.append("the chains do not agree yet, or are too short: more warmup and draws")
-        if self.missed:
-            found.append(not_near("draw", self.missed))
-        if self.divergences > _ROUGH * chains * n:
-            found.append("many draws diverged: what is possible may reach further; compare with `profile`")
-        if self.failure:
-            found.append(f"the simulation cannot be trusted at some of the draws: {self.failure}")
-        return tuple(found)
-
-    def __str__(self) -> str:
-        notes = [f"r-hat {r:.3f}, {n:.0f} effective draws" for r, n in zip(self.r_hat, self.effective, strict=True)]
-        chains, n, _ = self.draws.shape
-        below = f"{chains} chain{'s' if chains > 1 else ''} of {n} draws, {self.divergences} divergences"
-        return sampled_table(self, self.mean, notes, [below])
 
 
 def posterior(

@@ -22,18 +22,29 @@ most.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri, fdtrc
 
-from diffcontact.identify.levels import FEWEST, GROSS, IMPOSSIBLE, LEVELS, NAMED, RATIO, RUNS_TO_COMPARE
+from diffcontact.identify.estimate import Estimate, resumed
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.verdict.evidence import Evidence
-from diffcontact.identify.verdict.texts import Amount, Reason, Run
+from diffcontact.identify.verdict.reasons import (
+    FEWEST,
+    GROSS,
+    IMPOSSIBLE,
+    LEVELS,
+    NAMED,
+    RATIO,
+    RUNS_TO_COMPARE,
+    Amount,
+    Reason,
+    Run,
+)
 from diffcontact.numerics.least_squares import TINY, orthonormal
 
 _PART, _NORMAL, _EFFICIENCY = 0.7, 1.0364, 0.55
@@ -268,3 +279,13 @@ def _shifts(a: LinearisedRun, b: LinearisedRun, measured: list[NDArray]) -> Iter
 
 def _spacing(times: NDArray) -> float:
     return float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+
+
+def one_recording_twice(fits: Sequence[Estimate]) -> tuple[int, int] | None:
+    """The first two of some fits of single runs that are of one recording, whole or in part."""
+    runs = []
+    for fitted in fits:
+        (run,) = resumed(fitted, "spread").first_order()
+        factors = np.ravel(fitted.noise_factors[0]) if fitted.noise_factors else np.ones(run.r.shape[1])
+        runs.append(replace(run, sigma=np.broadcast_to(factors, run.r.shape)))
+    return min(duplicate_runs(runs), default=None)

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.error_bars import LEAST_SLOPE, slope_in_noise
 from diffcontact.identify.estimate import Estimate
-from diffcontact.identify.levels import DIFFERENCE, LOOKED_AT, SLIGHT
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import FEWEST, PER_FREEDOM_OF_A_MEAN, mean_square_of_steps, robust_size, roughness
-from diffcontact.identify.problem.joint_residual import Run
 from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import KICK, RESISTANCE, kick, linearise
-from diffcontact.identify.verdict.texts import Amount, Reason
+from diffcontact.identify.problem.residual import KICK, RESISTANCE, Run, kick, linearise
+from diffcontact.identify.verdict.reasons import DIFFERENCE, LOOKED_AT, SLIGHT, Amount, Reason
 from diffcontact.numerics.least_squares import TINY
 
 # Above this cosine two terms are one.

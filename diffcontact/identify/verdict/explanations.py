@@ -31,10 +31,18 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc
 
 from diffcontact.identify.estimate import FreedTerm
-from diffcontact.identify.levels import LEVELS, LOOKED_AT, MISFIT, NAMED, RUNS_TO_COMPARE, UNUSUAL
 from diffcontact.identify.linearised import ScoreTest
 from diffcontact.identify.verdict.evidence import Evidence
-from diffcontact.identify.verdict.texts import Amount, Reason
+from diffcontact.identify.verdict.reasons import (
+    LEVELS,
+    LOOKED_AT,
+    MISFIT,
+    NAMED,
+    RUNS_TO_COMPARE,
+    UNUSUAL,
+    Amount,
+    Reason,
+)
 from diffcontact.numerics.least_squares import TINY
 
 _NAMES = {

@@ -30,11 +30,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, fdtrc, ndtri
 
-from diffcontact.identify.levels import FEWEST, GROSS, LEVELS, MISFIT, OF_A_COLUMN, OVERSTATED, RATIO, RUNS_TO_COMPARE
 from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.noise import PER_FREEDOM, misfit, robust_size
 from diffcontact.identify.verdict.evidence import Evidence
-from diffcontact.identify.verdict.texts import Reason
+from diffcontact.identify.verdict.reasons import (
+    FEWEST,
+    GROSS,
+    LEVELS,
+    MISFIT,
+    OF_A_COLUMN,
+    OVERSTATED,
+    RATIO,
+    RUNS_TO_COMPARE,
+    Reason,
+)
 from diffcontact.numerics.least_squares import TINY, orthonormal
 
 # Correlation of neighbours from which on intervals that take the samples as independent are too short by a half.

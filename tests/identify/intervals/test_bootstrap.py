@@ -15,9 +15,8 @@ from diffcontact.identify import (
     fit,
     fit_replicas,
 )
-from diffcontact.identify.intervals.widened import missed
-from diffcontact.identify.verdict.texts import Reason
-from diffcontact.identify.verdict.verdict import Verdict
+from diffcontact.identify.estimate import missed
+from diffcontact.identify.verdict.reasons import Reason, Verdict
 
 FREE = {"g": Positive(), "u0": Real()}
 

@@ -10,8 +10,7 @@ from diffcontact.identify import Interval, Normal, Positive, Posterior, Real, po
 from diffcontact.identify import error_bars as bars_module
 from diffcontact.identify.estimate import resumed
 from diffcontact.identify.intervals.posterior import _diagnostics, _failure, _Sphere
-from diffcontact.identify.verdict.texts import Reason
-from diffcontact.identify.verdict.verdict import Verdict
+from diffcontact.identify.verdict.reasons import Reason, Verdict
 
 
 def test_a_robust_loss_and_bad_numbers_are_named(rng):

@@ -6,7 +6,7 @@ import pytest
 from falling import FALLING, SCHEME, TIMES, positions, start_of
 
 from diffcontact.identify import Impacts, Interval, Normal, Observations, Positive, Problem, Real, fit, symmetric
-from diffcontact.identify.problem import joint_residual, residual
+from diffcontact.identify.problem import objective, residual
 from diffcontact.identify.problem.parameters import free_parameters, insert
 
 VALUES = np.zeros((TIMES.size, 1))
@@ -15,7 +15,7 @@ PARAMS = {"e": 0.7, "mass": [1.0, 2.0], "q0": [[1.0], [2.0], [3.0]], "g": 9.81, 
 
 @pytest.fixture
 def _nothing_is_simulated(monkeypatch):
-    monkeypatch.setattr(joint_residual.JointResidual, "_resolved", lambda *_: pytest.fail("simulated"))
+    monkeypatch.setattr(objective.JointResidual, "_resolved", lambda *_: pytest.fail("simulated"))
 
 
 def fall(initial=start_of, impacts=None, **options):
@@ -113,7 +113,7 @@ def test_one_line_says_what_was_expected(message, call):
 )
 def test_what_is_wrong_with_observe_is_said_while_it_is_traced(message, observe):
     seen = Observations(TIMES, VALUES, 1.0, observe)
-    (run,) = joint_residual.JointResidual(
+    (run,) = objective.JointResidual(
         [Problem(FALLING, seen, start_of, SCHEME, 1)], free_parameters({"g": 9.0, "u0": [0.0]}, {"g": Real()}, set(), 1)
     ).runs
     with pytest.raises(ValueError, match=f"^{message}") as caught:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from diffcontact.identify.problem.loss import LOSSES, Loss
+from diffcontact.identify.noise import LOSSES, Loss
 
 
 @pytest.mark.parametrize("name", LOSSES)

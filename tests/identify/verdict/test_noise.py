@@ -8,7 +8,7 @@ from falling import NOISE, fall, fitted
 
 from diffcontact.identify import Observations, Real
 from diffcontact.identify.error_bars import slope_in_noise
-from diffcontact.identify.problem.loss import Loss
+from diffcontact.identify.noise import Loss
 
 FREE = {"g": Real(), "u0": Real()}
 MISSING = NOISE * np.random.default_rng(6).normal(size=41)

@@ -6,8 +6,7 @@ from importlib.resources import files
 import pytest
 from tables import cases
 
-from diffcontact.identify.verdict.texts import Reason, Words
-from diffcontact.identify.verdict.verdict import Verdict
+from diffcontact.identify.verdict.reasons import Reason, Verdict, Words
 from diffcontact.scene.study import PHRASES
 
 WORDS = Words(("height", "way"), ("A2_1.csv", "A2_2.csv", "A2_3.csv", "A2_4.csv"), ("drag",), PHRASES)

@@ -1,7 +1,4 @@
-"""Sentences of a verdict: every finding by its code, with a brace for each figure.
-
-`{figure:, }` puts several in a row; all else is as `str.format` has it.
-"""
+"""A verdict and its reasons: from which level on a finding counts, by which code it goes, and its sentence."""
 
 from __future__ import annotations
 
@@ -11,6 +8,46 @@ from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any, NamedTuple
 
+from diffcontact.host.messages import printable
+
+# Of a fit whose model is right: some twenty checks together raise one false alarm in a hundred fits.
+LEVELS = {
+    "pattern": 1e-3,
+    # A model that is wrong leaves residuals that follow each other: counted as few, they would be believed too easily.
+    "correlated misfit": 1e-2,
+    # Of two ratios, above one and below.
+    "noise ratios": 5e-4,
+    # Shared by terms of the model, a resistance that it has not, impacts, jumps of the clock, and all others: the
+    # model's own terms are few, and are not to pay for the many places where a clock may jump.
+    "explanation": 1e-3,
+    "outsider": 1e-4,
+    "contradiction": 1e-4,
+    "same recording": 1e-4,
+    "law of impact": 1e-2,
+}
+# Squares of residuals over those of the noise: no noise at all; mostly none, where they have a shape; noise overstated.
+GROSS, MISFIT, OVERSTATED = 20.0, 4.0, 0.25
+# Ratio of two mean squares, or of two sizes, that is worth a word.
+RATIO = 2.0
+# Independent samples of which a mean square is worth having.
+FEWEST = 3
+# Standard deviations of a prior, or beyond a bound: once in 400 fits, and never.
+UNUSUAL, IMPOSSIBLE = 3.0, 5.0
+# From so many runs on their scatter gives the error bars.
+RUNS_TO_COMPARE = 3
+# Things that a sentence names, at most, or that are tried where several are nearly as likely.
+NAMED = 3
+# Numbers, places or parameters that are looked at one by one, at most: each costs a simulation or a fit.
+LOOKED_AT = 24
+# A thousandth of a thing is none of it: what parameters leave of a column, a part of an error, of a spacing.
+SLIGHT = 1e-3
+# What other columns leave of one, below which it is rounding.
+OF_A_COLUMN = 1e-6
+# Steps of a difference are this power of machine epsilon: between rounding and what is no derivative any more.
+DIFFERENCE = 0.4
+
+# Sentences by their codes, with a brace for each figure. `{figure:, }` puts several in a row; all else is as
+# `str.format` has it.
 TEXTS = {
     # How the fit ended.
     "not converged": "the fit did not converge: {message}",
@@ -254,3 +291,74 @@ class Words(Formatter):
 def listed(names: Sequence[str]) -> str:
     """Several names as a sentence has them."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+YES, PARTLY, NO = "yes", "partly", "no"
+_HEADLINES = {
+    YES: "explains the data",
+    PARTLY: "explains the data, but for what follows",
+    NO: "does not explain the data: do not use these intervals",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Does the model explain the data?
+
+    Attributes:
+        explains: "yes", "partly" (the intervals can be used, but for what the reasons say) or "no" (do not use them).
+        reasons: sentences, the gravest first; none where it explains them.
+        fatal: how many of them, the first ones, forbid the use of the intervals.
+        taken: what intervals rest on besides and the data cannot show, in a sentence; empty if nothing.
+        codes: of each reason what it is about, the same in every language and unit.
+        freed: which terms were set free as residuals asked for them, a sentence each.
+
+    Example:
+        >>> print(Verdict.of([Reason("residuals grow with time: something accumulates")]))
+        explains the data, but for what follows
+          - residuals grow with time: something accumulates
+    """
+
+    explains: str
+    reasons: tuple[str, ...] = ()
+    taken: str = ""
+    fatal: int = 0
+    codes: tuple[str, ...] = ()
+    freed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, reasons: Iterable[Reason], taken: str = "", freed: tuple[str, ...] = ()) -> Verdict:
+        """The verdict to which reasons lead."""
+        ordered = sorted(reasons, key=lambda reason: not reason.fatal)
+        explains = YES if not ordered else NO if ordered[0].fatal else PARTLY
+        fatal, codes = sum(reason.fatal for reason in ordered), tuple(reason.code for reason in ordered)
+        return cls(explains, tuple(reason.text for reason in ordered), taken, fatal, codes, freed)
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line."""
+        return _HEADLINES[self.explains]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in result.json."""
+        told = {"explains": self.explains, "reasons": list(self.reasons), "taken_as_right": self.taken}
+        return told | {"fatal": self.fatal, "codes": list(self.codes), "freed": list(self.freed)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
+        """What `to_dict` gave."""
+        explains, reasons = str(document["explains"]), tuple(map(str, document["reasons"]))
+        fatal = int(document.get("fatal", len(reasons) if explains == NO else 0))
+        codes, freed = (tuple(map(str, document.get(key, ()))) for key in ("codes", "freed"))
+        return cls(explains, reasons, str(document.get("taken_as_right", "")), fatal, codes, freed)
+
+    @property
+    def gravest(self) -> tuple[str, ...]:
+        """Of the reasons those that decide, three at most."""
+        return self.reasons[: min(self.fatal or len(self.reasons), NAMED)]
+
+    def __str__(self) -> str:
+        more = len(self.reasons) - len(self.gravest)
+        told = [f"  ({more} more: `verdict.reasons`, in the report and in result.json)"] if more else []
+        reasons = (f"  - {printable(reason)}" for reason in self.gravest)
+        return "\n".join([self.headline, *reasons, *told, *map(printable, self.freed)])
