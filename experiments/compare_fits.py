@@ -34,8 +34,8 @@ from problems.fits import BOUNDED, NOISE, RADIUS, Case
 from scipy.optimize import least_squares
 
 import diffcontact as dc
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import residual
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.residual import residual
 
 try:
     import mujoco

@@ -24,7 +24,7 @@ from measuring import options
 from problems.fits import BOUNDED, Case
 
 from diffcontact.host.progress import shown
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.objective import Objective
 from diffcontact.identify.search import search
 
 jax.config.update("jax_enable_x64", True)

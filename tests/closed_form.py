@@ -15,9 +15,9 @@ from dragged import DRAGGED
 from falling import FALLING
 
 from diffcontact import Status, Trajectory, VelocityProjection
+from diffcontact.identify import objective, residual
 from diffcontact.identify.experiment import design as lanes
 from diffcontact.identify.impact_law import _SLOPE, _Law
-from diffcontact.identify.problem import objective, residual
 from diffcontact.identify.verdict import evidence as held
 from diffcontact.schemes.event_timed.events import Percussion
 from diffcontact.system import takes_two

@@ -18,7 +18,7 @@ from diffcontact.identify import FitResult, LawComparison
 from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import robust_size
-from diffcontact.identify.problem.residual import KICK, kick
+from diffcontact.identify.residual import KICK, kick
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.explanations import Fault, explanations, faults_of_measuring
 from diffcontact.identify.verdict.reasons import LEVELS, LOOKED_AT, SLIGHT, Words

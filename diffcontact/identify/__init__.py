@@ -11,8 +11,8 @@ from diffcontact.identify.impact_law import SpeedTest, law_of_impact, speed_test
 from diffcontact.identify.intervals.bootstrap import Bootstrap, bootstrap, fit_replicas
 from diffcontact.identify.intervals.posterior import posterior
 from diffcontact.identify.intervals.profile import Profile, profile
-from diffcontact.identify.problem.observations import Impacts, Observations, Problem, runs
-from diffcontact.identify.problem.parameters import Interval, Normal, Positive, Real, symmetric
+from diffcontact.identify.observations import Impacts, Observations, Problem, runs
+from diffcontact.identify.parameters import Interval, Normal, Positive, Real, symmetric
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.spread import Spread, spread
 

@@ -19,8 +19,8 @@ from diffcontact.identify.impact_law import (
     speeds_of,
     under_law,
 )
-from diffcontact.identify.problem.objective import Objective, Progress
-from diffcontact.identify.problem.parameters import Interval, Real
+from diffcontact.identify.objective import Objective, Progress
+from diffcontact.identify.parameters import Interval, Real
 from diffcontact.identify.result import FitResult, estimate
 from diffcontact.identify.search import search
 from diffcontact.identify.verdict.reasons import LEVELS

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diffcontact.identify.noise import autocorrelation
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.observations import Problem
-from diffcontact.identify.problem.parameters import Domain
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.observations import Problem
+from diffcontact.identify.parameters import Domain
 from diffcontact.identify.verdict.reasons import Verdict
 from diffcontact.report.content import INTERVAL, sampled_table, within
 

@@ -46,9 +46,9 @@ from diffcontact.identify.intervals.profile import (
     profiled,
     scales,
 )
-from diffcontact.identify.problem.objective import Objective, Progress
-from diffcontact.identify.problem.observations import Problem
-from diffcontact.identify.problem.parameters import Domain, Normal, Tie
+from diffcontact.identify.objective import Objective, Progress
+from diffcontact.identify.observations import Problem
+from diffcontact.identify.parameters import Domain, Normal, Tie
 from diffcontact.identify.result import FitResult, estimate
 from diffcontact.identify.search import (
     METHODS,

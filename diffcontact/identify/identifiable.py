@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.parameters import starting_points
-from diffcontact.identify.problem.residual import Run
-from diffcontact.identify.verdict.reasons import RATIO, listed
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.parameters import starting_points
+from diffcontact.identify.residual import Run
+from diffcontact.identify.verdict.reasons import RATIO, SLIGHT, listed
 from diffcontact.status import Status
 from diffcontact.system import ParticleLine
 
@@ -63,9 +63,8 @@ def null_space(J: NDArray, names: Sequence[str], eps: float) -> NullSpace:
     return NullSpace(directions, unidentifiable, redundant)
 
 
-# Exponents of products like e^2 h: small whole numbers, recognised to the accuracy of a null direction.
+# Exponents of products like e^2 h: small whole numbers.
 _LARGEST_EXPONENT = 4
-_ACCURACY = 1e-3
 _NEEDS = {
     "restitution": "an impact",
     "friction": "a stretch of sliding",
@@ -100,7 +99,7 @@ def combination(direction: Mapping[str, float], values: Mapping[str, float]) -> 
     """What a change of several parameters along a direction leaves alone."""
     names = list(direction)
     relative = {name: direction[name] / values[name] if values[name] else np.inf for name in names}
-    if len(names) > 2 and all(abs(relative[name] / relative[names[0]] - 1) < _ACCURACY for name in names):
+    if len(names) > 2 and all(abs(relative[name] / relative[names[0]] - 1) < SLIGHT for name in names):
         return f"only the ratios of {listed(names)} are identified, not their common scale"
     found = [_pair(first, second, direction, relative) for first, second in combinations(names, 2)]
     kept = [text for text in found if text]
@@ -117,12 +116,12 @@ def _pair(first: str, second: str, direction: Mapping[str, float], relative: Map
     if np.isfinite(relative[first]) and np.isfinite(relative[second]):
         # first^p second^q is constant where p c_1 + q c_2 = 0, c the relative changes.
         ratio = Fraction(-relative[second] / relative[first]).limit_denominator(_LARGEST_EXPONENT)
-        near = abs(float(ratio) * relative[first] / relative[second] + 1) < _ACCURACY
+        near = abs(float(ratio) * relative[first] / relative[second] + 1) < SLIGHT
         if near and 0 < abs(ratio.numerator) <= _LARGEST_EXPONENT:
             p, q = abs(ratio.numerator), ratio.denominator * (1 if ratio > 0 else -1)
             powers = [name if n == 1 else f"{name}^{n}" for name, n in ((first, p), (second, abs(q)))]
             return (" " if q > 0 else "/").join(powers)
-    if abs(abs(direction[first] / direction[second]) - 1) < _ACCURACY:
+    if abs(abs(direction[first] / direction[second]) - 1) < SLIGHT:
         return f"{first} {'-' if direction[first] * direction[second] > 0 else '+'} {second}"
     return ""
 

@@ -25,12 +25,12 @@ from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.identifiable import null_space
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
-from diffcontact.identify.problem.objective import JointResidual, Objective
-from diffcontact.identify.problem.parameters import Domain, Real, free_parameters
-from diffcontact.identify.problem.residual import Linearised, Run
+from diffcontact.identify.objective import JointResidual, Objective
+from diffcontact.identify.parameters import Domain, Real, free_parameters
+from diffcontact.identify.residual import Linearised, Run
 from diffcontact.identify.search import EXPLORED, STAGE_STEPS, explored
 from diffcontact.identify.spread import spread
-from diffcontact.identify.verdict.reasons import LEVELS
+from diffcontact.identify.verdict.reasons import LEVELS, RUNS_TO_COMPARE
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.least_squares import without
 from diffcontact.schemes.event_timed import EventTimed
@@ -39,7 +39,8 @@ from diffcontact.systems.cell_list_balls import CellListBalls
 from diffcontact.systems.laws import LAWS
 
 _SLOPE, _OWN = "restitution per speed", "restitution of the run"
-_RUNS_TO_REGRESS = 4
+# A line takes one run more than a mean.
+_RUNS_TO_REGRESS = RUNS_TO_COMPARE + 1
 # Impacts that are looked at in each run, at most.
 _IMPACTS = 64
 

@@ -17,10 +17,10 @@ from diffcontact.arguments import placed
 from diffcontact.drawing import Draw, Drawing, drawing_of
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.experiment.fisher import sentence
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.observations import labels_of
-from diffcontact.identify.problem.parameters import Real
-from diffcontact.identify.problem.residual import strikes
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.observations import labels_of
+from diffcontact.identify.parameters import Real
+from diffcontact.identify.residual import strikes
 from diffcontact.identify.verdict.reasons import Verdict
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report import Channel, Event, Numbers, ProfileView, Report, RunView

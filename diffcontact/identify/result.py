@@ -23,10 +23,10 @@ from diffcontact.identify.error_bars import ErrorBars, beside_bounds, error_bars
 from diffcontact.identify.estimate import Estimate, FreedTerm, Profile, finite_or_none, resumed
 from diffcontact.identify.identifiable import NullSpace, half_widths, hints, in_values, least_friction, null_space, role
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.parameters import FreeParameters
-from diffcontact.identify.problem.residual import is_rounding
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.parameters import FreeParameters
 from diffcontact.identify.reporting import Labels, fit_report
+from diffcontact.identify.residual import is_rounding
 from diffcontact.identify.search import MAX_EVALUATIONS, Outcome
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.reasons import Reason, Units, Verdict

@@ -44,9 +44,9 @@ from scipy.sparse import csr_array
 from diffcontact.host.progress import stage
 from diffcontact.identify.identifiable import role
 from diffcontact.identify.noise import Loss, neighbourly, robust_size
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.parameters import starting_points
-from diffcontact.identify.problem.residual import Model, residual
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.parameters import starting_points
+from diffcontact.identify.residual import Model, residual
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.least_squares import TINY
 

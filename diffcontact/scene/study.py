@@ -18,9 +18,9 @@ from diffcontact.host.progress import stage
 from diffcontact.host.versions import versions
 from diffcontact.identify import FitResult, Observations, Problem
 from diffcontact.identify.estimate import FreedTerm
-from diffcontact.identify.problem.objective import Progress
-from diffcontact.identify.problem.observations import Impacts
-from diffcontact.identify.problem.parameters import Normal
+from diffcontact.identify.objective import Progress
+from diffcontact.identify.observations import Impacts
+from diffcontact.identify.parameters import Normal
 from diffcontact.identify.verdict.explanations import wanted_term
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import short

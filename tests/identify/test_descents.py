@@ -8,8 +8,8 @@ import pytest
 from bouncing import BALL_FREE, BALL_TRUTH, ball_problem
 
 from diffcontact.identify import Interval, fit, search
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.parameters import starting_points
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.parameters import starting_points
 from diffcontact.identify.search import solve
 
 

@@ -10,8 +10,8 @@ from dragged import FREE, NOISE, START, TIMES, inside, problem
 
 import diffcontact as dc
 from diffcontact.identify import Interval, Observations, Problem, fit
-from diffcontact.identify.problem.objective import JointResidual
-from diffcontact.identify.problem.parameters import free_parameters
+from diffcontact.identify.objective import JointResidual
+from diffcontact.identify.parameters import free_parameters
 
 
 def test_a_bouncing_ball_gives_its_parameters_away(rng):

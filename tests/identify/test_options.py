@@ -8,7 +8,7 @@ from dragged import start_of as started
 
 from diffcontact.identify import Normal, Observations, Positive, Problem, Real, fit
 from diffcontact.identify.error_bars import under_loss
-from diffcontact.identify.problem.objective import JointResidual, Objective
+from diffcontact.identify.objective import JointResidual, Objective
 
 
 def test_log_scale_changes_the_path_and_not_the_end(rng):

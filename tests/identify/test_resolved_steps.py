@@ -8,7 +8,7 @@ from falling import TIMES, fall
 
 from diffcontact import Status, Trajectory
 from diffcontact.identify import Observations, Positive, Real, fit
-from diffcontact.identify.problem.residual import enough
+from diffcontact.identify.residual import enough
 
 FREE = {"g": Positive(), "u0": Real()}
 H = TIMES[1]

@@ -14,8 +14,8 @@ from falling import FALLING, fall
 
 import diffcontact as dc
 from diffcontact.identify import Impacts, Interval, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.problem import residual as residual_module
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify import residual as residual_module
+from diffcontact.identify.objective import Objective
 
 SIMULATED = True
 

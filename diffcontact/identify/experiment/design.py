@@ -30,10 +30,10 @@ from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import Posterior, finite_or_none, resumed
 from diffcontact.identify.experiment.fisher import CRITERIA, Evidence, Noise, as_found, criterion_value, evidence_of
 from diffcontact.identify.identifiable import hints, null_space
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.observations import Problem
-from diffcontact.identify.problem.parameters import Domain, FreeParameters, Interval, Normal, Tie
-from diffcontact.identify.problem.residual import Run, Samples, enough, evaluate, negligible_columns, residual, strikes
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.observations import Problem
+from diffcontact.identify.parameters import Domain, FreeParameters, Interval, Normal, Tie
+from diffcontact.identify.residual import Run, Samples, enough, evaluate, negligible_columns, residual, strikes
 from diffcontact.identify.result import FitResult
 from diffcontact.identify.verdict.reasons import DIFFERENCE, listed
 from diffcontact.numerics.batching import side_by_side

@@ -20,7 +20,7 @@ from diffcontact.identify.error_bars import error_bars, under_loss
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.linearised import LinearisedFit
 from diffcontact.identify.noise import Autoregression, correlated_score, grid, innovation_correlation
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.objective import Objective
 from diffcontact.identify.verdict.reasons import RUNS_TO_COMPARE, SLIGHT, Words
 from diffcontact.numerics.least_squares import inverse
 

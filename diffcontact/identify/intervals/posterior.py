@@ -27,8 +27,8 @@ from diffcontact.arguments import is_count
 from diffcontact.host.progress import stage
 from diffcontact.identify.estimate import Posterior, missed, resumed
 from diffcontact.identify.noise import run_noise, whitening
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import Linearised, Run, residual
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.residual import Linearised, Run, residual
 from diffcontact.identify.result import FitResult
 from diffcontact.report.content import within
 from diffcontact.status import Status

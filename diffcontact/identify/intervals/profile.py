@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from diffcontact.identify.estimate import Estimate, Profile, resumed
 from diffcontact.identify.identifiable import least_friction, role
-from diffcontact.identify.problem.objective import Objective
+from diffcontact.identify.objective import Objective
 from diffcontact.identify.search import MAX_EVALUATIONS, descent
 from diffcontact.identify.verdict.reasons import LOOKED_AT
 from diffcontact.numerics.least_squares import inverse_diagonal

@@ -15,8 +15,8 @@ from diffcontact.identify.error_bars import LEAST_SLOPE, slope_in_noise
 from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import FEWEST, PER_FREEDOM_OF_A_MEAN, mean_square_of_steps, robust_size, roughness
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import KICK, RESISTANCE, Run, kick, linearise
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.residual import KICK, RESISTANCE, Run, kick, linearise
 from diffcontact.identify.verdict.reasons import DIFFERENCE, LOOKED_AT, SLIGHT, Amount, Reason
 from diffcontact.numerics.least_squares import TINY
 

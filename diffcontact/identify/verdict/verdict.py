@@ -9,7 +9,7 @@ from scipy.special import chdtri
 
 from diffcontact.identify.impact_law import law_of_impact
 from diffcontact.identify.intervals.profile import misjudged
-from diffcontact.identify.problem.observations import labels_of
+from diffcontact.identify.observations import labels_of
 from diffcontact.identify.verdict.between_runs import common_misfit, contradictions, outsiders
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.explanations import explanations, freed_terms, taken_as_right

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.identify.problem.residual import KICK, RESISTANCE, Disturbed, disturbed, kick, no_kick
+from diffcontact.identify.residual import KICK, RESISTANCE, Disturbed, disturbed, kick, no_kick
 
 FREE = dc.System(
     gap=lambda t, q, p: q[:1] + 100.0,

@@ -5,8 +5,8 @@ import pytest
 from bouncing import BALL, positions, start_of
 
 from diffcontact.identify import Impacts, Interval, Observations, Positive, Problem, Real, fit
-from diffcontact.identify.problem.objective import Objective
-from diffcontact.identify.problem.residual import with_impacts
+from diffcontact.identify.objective import Objective
+from diffcontact.identify.residual import with_impacts
 
 
 def times_of_bounces(e, g, height, speed, count):

@@ -5,9 +5,20 @@ import numpy as np
 import pytest
 from falling import FALLING, SCHEME, TIMES, positions, start_of
 
-from diffcontact.identify import Impacts, Interval, Normal, Observations, Positive, Problem, Real, fit, symmetric
-from diffcontact.identify.problem import objective, residual
-from diffcontact.identify.problem.parameters import free_parameters, insert
+from diffcontact.identify import (
+    Impacts,
+    Interval,
+    Normal,
+    Observations,
+    Positive,
+    Problem,
+    Real,
+    fit,
+    objective,
+    residual,
+    symmetric,
+)
+from diffcontact.identify.parameters import free_parameters, insert
 
 VALUES = np.zeros((TIMES.size, 1))
 PARAMS = {"e": 0.7, "mass": [1.0, 2.0], "q0": [[1.0], [2.0], [3.0]], "g": 9.81, "box": {"low": [0.0]}}

@@ -8,8 +8,8 @@ from falling import TIMES, fall
 
 from diffcontact import EventTimed
 from diffcontact.identify import Observations, Positive, Real
-from diffcontact.identify.problem.objective import Objective, _triangular_factor, white
-from diffcontact.identify.problem.residual import are_rounding, negligible_columns, rounding
+from diffcontact.identify.objective import Objective, _triangular_factor, white
+from diffcontact.identify.residual import are_rounding, negligible_columns, rounding
 
 EPS = float(np.finfo(float).eps)
 FREE = {"g": Positive(), "u0": Real(), "q0": Real()}

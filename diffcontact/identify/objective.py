@@ -19,9 +19,9 @@ from diffcontact.arguments import placed
 from diffcontact.host.progress import note
 from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.noise import ROBUST, Loss
-from diffcontact.identify.problem.observations import Problem
-from diffcontact.identify.problem.parameters import Domain, FreeParameters, Normal, Priors, Tie, free_parameters
-from diffcontact.identify.problem.residual import (
+from diffcontact.identify.observations import Problem
+from diffcontact.identify.parameters import Domain, FreeParameters, Normal, Priors, Tie, free_parameters
+from diffcontact.identify.residual import (
     KICK,
     Linearised,
     Model,

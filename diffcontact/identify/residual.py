@@ -32,8 +32,8 @@ from numpy.typing import ArrayLike, NDArray
 from diffcontact.arguments import placed, require_near
 from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.noise import Loss
-from diffcontact.identify.problem.observations import Impacts, Observations, Problem
-from diffcontact.identify.problem.parameters import Block, FreeParameters, insert
+from diffcontact.identify.observations import Impacts, Observations, Problem
+from diffcontact.identify.parameters import Block, FreeParameters, insert
 from diffcontact.inputs import Functions, called
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.numerics.fingerprint import fingerprint

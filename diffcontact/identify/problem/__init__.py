@@ -1,1 +1,0 @@
-"""What is to be explained: observations, parameters, priors, loss, and the residuals that follow from them."""
