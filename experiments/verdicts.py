@@ -35,8 +35,8 @@
 # does not know (`problems/recordings.py`), go through `new` and `fit` without an edit. What counts
 # is a "yes" whose interval misses the truth, and a right one without a "yes".
 #
-# Found with seven each of carts, film, pucks and an oscillator: all 28 right ones are "yes", and none of them misses the
-# truth. Of 140 wrong ones 90 are "yes", and five of these miss the truth in one of what is sought, as five of a hundred
+# Found with seven each of carts, film, pucks and an oscillator: all 28 right ones are "yes", and none misses the truth.
+# Of 140 wrong ones 90 are "yes", and five of these miss the truth in one of what is sought, as five of a hundred
 # intervals do: carts whose clock slips (two) or whose track sags, a restitution that depends on the speed, a table that
 # tilts. Friction, tilt and the air are set free by the fit; perspective and clocks that slip are refused.
 #
