@@ -20,11 +20,11 @@ from diffcontact.commands.outcome import (
     results_folder,
     written_all_the_same,
 )
-from diffcontact.commands.result_page import with_evidence, with_restitution
 from diffcontact.host.files import require_writable
 from diffcontact.host.messages import say
 from diffcontact.identify import FitResult, LawComparison, compare_laws
-from diffcontact.identify.reporting import Labels, fit_report
+from diffcontact.identify.annotations import annotated_report
+from diffcontact.identify.reporting import Labels
 from diffcontact.identify.verdict.reasons import NO, Words
 from diffcontact.report import Channel, Report, is_page, page
 from diffcontact.report.content import INTERVAL, short, text_table
@@ -215,9 +215,15 @@ def result_report(
         rows=estimates(document),
         method=_method(study, result, document),
     )
-    report = with_evidence(fit_report(result, result.verdict, labels), result)
-    law = next((law.name for law in LAWS.values() if law.coefficients and law.formula in scene.ready.law), "as fitted")
-    return with_restitution(report, result, compared, law, study.unit_of_speed)
+    fits, law = {}, next((law.name for law in LAWS.values() if law.coefficients and law.formula in scene.ready.law), "")
+    if compared is not None:
+        # The first is the one whose impacts are shown: the law that the data support.
+        fits = {name: compared.results[name] for name in (compared.best, *compared.results)}
+    elif law:
+        fits = {law: result}
+    laws = {name: fit.evidence for name, fit in fits.items() if fit.converged and fit.objective is not None}
+    evidence = result.evidence if result.converged and result.objective is not None else None
+    return annotated_report(result, result.verdict, evidence, labels, laws=laws or None, unit=study.unit_of_speed)
 
 
 def _method(study: Study, result: FitResult, document: Mapping[str, Any]) -> dict[str, str]:

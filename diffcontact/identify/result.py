@@ -19,6 +19,7 @@ from scipy.special import ndtri
 
 from diffcontact.drawing import Draw
 from diffcontact.host.files import write_atomically
+from diffcontact.identify.annotations import annotated_report
 from diffcontact.identify.error_bars import ErrorBars, beside_bounds, error_bars, prediction_errors, under_loss
 from diffcontact.identify.estimate import Estimate, FreedTerm, Profile, finite_or_none, resumed
 from diffcontact.identify.identifiable import NullSpace, half_widths, hints, in_values, least_friction, null_space, role
@@ -32,7 +33,7 @@ from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.reasons import Reason, Units, Verdict
 from diffcontact.identify.verdict.verdict import judge
 from diffcontact.numerics.least_squares import inverse
-from diffcontact.report import framed, page
+from diffcontact.report import Report, framed, page
 from diffcontact.report.content import text_table
 from diffcontact.report.figures import figure
 from diffcontact.simulate import Trajectory
@@ -183,7 +184,11 @@ class FitResult(Estimate):
             ValueError: a `draw` that returns no shapes, or not always the same ones.
             OSError: the file cannot be written.
         """
-        write_atomically(Path(path), page(fit_report(self, self.verdict, Labels(title), draw, profiles)))
+        write_atomically(Path(path), page(self._annotated(Labels(title), draw, profiles)))
+
+    def _annotated(self, *options: Any) -> Report:
+        evidence = self.evidence if self.converged and self.objective is not None else None
+        return annotated_report(self, self.verdict, evidence, *options)
 
     def plot(self) -> Figure:
         """Run by run: what was measured, the fitted motion with a tick at each impact, and below it the residuals.
@@ -199,7 +204,7 @@ class FitResult(Estimate):
         return figure(fit_report(self, self.verdict), "FitResult.plot")
 
     def _repr_html_(self) -> str:
-        return framed(page(fit_report(self, self.verdict)))
+        return framed(page(self._annotated()))
 
     def table(self) -> str:
         """The estimates as aligned text: value, standard error, interval and note, with what they rest on."""

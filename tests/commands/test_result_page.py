@@ -1,12 +1,15 @@
 """What the page of a fit shows besides its numbers: the noise, the verdict's complaints, single impacts."""
 
+import json
+import re
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import diffcontact as dc
-from diffcontact.commands.result_page import _at_fault, _shaped, restitution, with_evidence
 from diffcontact.identify import Interval, Observations, Problem, Real
+from diffcontact.identify.annotations import _at_fault, _shaped, restitution, with_evidence
 from diffcontact.identify.linearised import LinearisedRun
 from diffcontact.identify.reporting import fit_report
 from diffcontact.identify.verdict.explanations import faults_of_measuring
@@ -53,7 +56,7 @@ def test_a_curve_is_where_residuals_stay_on_one_side(rng):
 
 
 def test_the_page_of_the_demo_has_its_noise_and_no_complaint(done):
-    (run,) = with_evidence(fit_report(done, done.verdict), done).runs
+    (run,) = with_evidence(fit_report(done, done.verdict), done.evidence, done.verdict.codes).runs
     # A tenth of a millimetre, of the samples that there are.
     np.testing.assert_allclose(run.noise[np.isfinite(run.measured)], 1e-4)
     np.testing.assert_array_equal(np.isnan(run.noise), np.isnan(run.measured))
@@ -102,7 +105,7 @@ def test_impacts_by_themselves_are_as_the_law_that_made_them(rng):
     params = truth | {"height": np.ones(1)}
     free = {"restitution": Interval(0.0, 1.0), "restitution_exponent": Real(), "height": Real()}
     result = dc.fit(Problem(ball(law), seen, dropped, None, 1), params, free, shooting="single")
-    found = restitution({"power": result}, ["film"], "m/s")
+    found = restitution({"power": result.evidence}, ["film"], "m/s")
     assert found is not None
     assert len(found.impacts) >= 4
     for number, one in enumerate(found.impacts):
@@ -113,3 +116,13 @@ def test_impacts_by_themselves_are_as_the_law_that_made_them(rng):
     assert np.all(curve.ends[0] <= curve.values)
     assert np.all(curve.values <= curve.ends[1])
     assert np.ptp(curve.ends, axis=0).max() < 0.02
+
+
+def test_a_report_from_python_shows_the_noise_as_that_of_the_command_does(done, tmp_path):
+    done.report(tmp_path / "fit.html")
+    data = re.search(
+        r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', (tmp_path / "fit.html").read_text(), re.S
+    )
+    assert data is not None
+    (run,) = json.loads(data[1])["runs"]
+    assert "noise" in run

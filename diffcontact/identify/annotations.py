@@ -1,4 +1,4 @@
-"""The page of a fit: the fit's own report, and where in it the verdict's complaints and the law of impact are."""
+"""What a report of a fit shows besides: noise, where the verdict's complaints are, and the law of single impacts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from diffcontact.drawing import Draw
 from diffcontact.host.progress import stage
-from diffcontact.identify import FitResult, LawComparison
 from diffcontact.identify.error_bars import error_bars, under_loss
+from diffcontact.identify.estimate import Estimate
 from diffcontact.identify.linearised import LinearisedFit, LinearisedRun
 from diffcontact.identify.noise import robust_size
+from diffcontact.identify.reporting import Labels, fit_report
 from diffcontact.identify.residual import KICK, kick
 from diffcontact.identify.verdict.evidence import Evidence
 from diffcontact.identify.verdict.explanations import Fault, explanations, faults_of_measuring
-from diffcontact.identify.verdict.reasons import LEVELS, LOOKED_AT, SLIGHT, Words
+from diffcontact.identify.verdict.reasons import LEVELS, LOOKED_AT, SLIGHT, Verdict, Words
 from diffcontact.identify.verdict.residuals import patterns
 from diffcontact.numerics.compilation import jit_fast_compile
 from diffcontact.report.content import Curve, Impact, Mark, Report, Restitution
@@ -34,12 +36,43 @@ from diffcontact.systems.laws import LAWS
 _SPEEDS, _CURVES = 60, 8
 
 
-def with_evidence(report: Report, result: FitResult) -> Report:
-    """The report with the noise of every sample, and marks where the verdict's complaints are."""
-    if result.objective is None or not result.converged:
+def annotated_report(
+    result: Estimate,
+    verdict: Verdict,
+    evidence: Evidence | None,
+    labels: Labels | None = None,
+    draw: Draw | None = None,
+    profiles: Sequence[Any] = (),
+    *,
+    laws: Mapping[str, Evidence] | None = None,
+    unit: str = "",
+) -> Report:
+    """Build the report of a fit, with the noise of its samples, the verdict's complaints and the law of impact.
+
+    Args:
+        result, verdict, labels, draw, profiles: as of `fit_report`.
+        evidence: of the verdict; None of a result that was read from a file or did not converge.
+        laws: name of a law of restitution -> the evidence of its fit; the first one's impacts are shown. By default the
+            law of the fit, if it is one of the speed.
+        unit: of speeds.
+    """
+    report = fit_report(result, verdict, labels, draw, profiles)
+    if evidence is None:
         return report
-    evidence = result.evidence
-    marks = complaints(evidence, result.verdict.codes) if not evidence.fit.exact else [[] for _ in evidence.runs]
+    if laws is None:
+        by_speed = any(getattr(problem.system, "speed_dependent", False) for problem in result.problems)
+        laws = {"as fitted": evidence} if by_speed else {}
+    report = with_evidence(report, evidence, verdict.codes)
+    if report.numbers is None or not laws:
+        return report
+    fits = {_formula(law): one for law, one in laws.items()}
+    shown = restitution(fits, [run.label for run in report.runs], unit)
+    return replace(report, numbers=replace(report.numbers, restitution=shown))
+
+
+def with_evidence(report: Report, evidence: Evidence, codes: Sequence[str]) -> Report:
+    """The report with the noise of every sample, and marks where the verdict's complaints are, by their codes."""
+    marks = complaints(evidence, codes) if not evidence.fit.exact else [[] for _ in evidence.runs]
     runs = []
     for view, run, found in zip(report.runs, evidence.runs, marks, strict=True):
         if view.samples.size:
@@ -132,30 +165,11 @@ def _at_fault(evidence: Evidence, number: int, name: str) -> NDArray:
     return np.zeros((run.times.size, run.tracks), bool)
 
 
-def with_restitution(report: Report, result: FitResult, compared: LawComparison | None, law: str, unit: str) -> Report:
-    """The report with a picture of restitution against speed, if it is a law of the speed or laws were compared.
-
-    `law` is the name of the scene's law, `unit` that of speeds.
-    """
-    if report.numbers is None or result.objective is None:
-        return report
-    if compared is not None:
-        # The first is the one whose impacts are shown: the law that the data support.
-        names = [compared.best, *(name for name in compared.results if name != compared.best)]
-        fits = {_formula(name): compared.results[name] for name in names}
-    elif any(getattr(problem.system, "speed_dependent", False) for problem in result.problems):
-        fits = {_formula(law): result}
-    else:
-        return report
-    shown = restitution(fits, [run.label for run in report.runs], unit)
-    return replace(report, numbers=replace(report.numbers, restitution=shown))
-
-
 def _formula(law: str) -> str:
     return f"{law}: e(v) = {LAWS[law].formula}" if law in LAWS and LAWS[law].coefficients else law
 
 
-def restitution(fits: Mapping[str, FitResult], labels: Sequence[str], unit: str) -> Restitution | None:
+def restitution(fits: Mapping[str, Evidence], labels: Sequence[str], unit: str) -> Restitution | None:
     """Restitution against speed: the law of every fit, and the impacts of the first fit one by one.
 
     Impact i has a restitution e_i = e(v_i) + (1 + e(v_i)) s_i of its own, where s_i scales what it does to the
@@ -163,30 +177,26 @@ def restitution(fits: Mapping[str, FitResult], labels: Sequence[str], unit: str)
     other parameters free; their intervals are those of `error_bars`.
 
     Args:
-        fits: name of each law -> its fit.
+        fits: name of each law -> the evidence of its fit.
         labels: of the runs.
         unit: of speeds.
 
     Returns:
         None where no restitution depends on what is free, or no impact is seen.
     """
-    usable = {name: fit for name, fit in fits.items() if fit.converged and fit.objective is not None}
-    if not usable:
-        return None
     with stage("restitution of single impacts"):
-        impacts, left_out = _impacts(next(iter(usable.values())), labels)
+        impacts, left_out = _impacts(next(iter(fits.values())), labels)
     speeds = np.array([one.speed for one in impacts])
     if not speeds.size:
         return None
     grid = np.linspace(0.9 * speeds.min(), 1.1 * speeds.max(), _SPEEDS)
-    curves = [curve for name, fit in usable.items() for curve in _curves(name, fit, grid)]
+    curves = [curve for name, one in fits.items() for curve in _curves(name, one, grid)]
     return Restitution(unit, grid, curves[:_CURVES], impacts, left_out) if curves else None
 
 
-def _curves(name: str, fit: FitResult, speeds: NDArray) -> list[Curve]:
+def _curves(name: str, evidence: Evidence, speeds: NDArray) -> list[Curve]:
     """The laws of a fit's contacts, those that are alike once."""
-    objective = fit.objective
-    assert objective is not None
+    fit, objective = evidence.result, evidence.objective
     theta, found = objective.parameters.start, dict[bytes, tuple[Curve, list[int]]]()
     slopes = objective.parameters.slopes(theta)
     for run, trajectory in zip(objective.joint.runs, fit.trajectories, strict=True):
@@ -232,9 +242,10 @@ def _restitution_at(model: Any, z: Array, fixed: dict[str, Any], speeds: Array, 
     return every(z), jax.jacfwd(every)(z)
 
 
-def _impacts(fit: FitResult, labels: Sequence[str]) -> tuple[list[Impact], int]:
+def _impacts(evidence: Evidence, labels: Sequence[str]) -> tuple[list[Impact], int]:
     """The impacts of a fit with a restitution of their own, and how many cannot be told from others."""
-    evidence, left_out, held = fit.evidence, 0, np.zeros(len(fit.names), bool)
+    fit, left_out = evidence.result, 0
+    held = np.zeros(len(fit.names), bool)
     places, columns = list[tuple[int, float, float, float]](), list[list[NDArray]]()
     for number, run in enumerate(evidence.objective.joint.runs):
         columns.append([])
