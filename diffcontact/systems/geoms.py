@@ -3,8 +3,8 @@ r"""Geoms of a mechanism: where they touch, how they slip there, and what they l
 Three kinds of contact. All contacts of one kind are computed at once::
 
     plane     with a spot, an ellipsoid of semi-axes a about a point p of a body:    n . (p - |A n| A^2 n) - offset
-              sphere: one spot; capsule: one at either end; box: its corners, a = 0; ellipsoid: itself;
-              cylinder: its two discs, a = (r, r, 0)
+              sphere: one spot; capsule: one at either end; box, mesh: corners of the convex hull, a = 0;
+              ellipsoid: itself; cylinder: its two discs, a = (r, r, 0)
     segment   with a segment, for spheres (of length zero) and capsules:    distance of the segments - r_1 - r_2
     box       with a segment:    distance of the segment from the box - r
 
@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from diffcontact import shapes as solids
 from diffcontact.drawing import Ball, Line, Polyhedron, Shape, Wall
 from diffcontact.numerics.linear import nonzero
 from diffcontact.systems import poses
@@ -32,13 +33,17 @@ from diffcontact.systems.poses import product, tangents
 from diffcontact.systems.surroundings import unit
 from diffcontact.systems.tree import Frames, Tree, dot, matrices
 
-SPHERE, CAPSULE, BOX, ELLIPSOID, CYLINDER, PLANE = "sphere", "capsule", "box", "ellipsoid", "cylinder", "plane"
+SPHERE, CAPSULE, BOX, ELLIPSOID = "sphere", "capsule", "box", "ellipsoid"
+CYLINDER, PLANE, MESH = "cylinder", "plane", "mesh"
 _ROUND = (SPHERE, CAPSULE)
+# Corners of a hull that touches planes. Each is a contact, and each step has equations of any two: with 64 corners one
+# body's takes some four times as long as with 8.
+MOST_CORNERS = 64
 # Corners of a cube, and those of its faces in order around them.
 _CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
 _FACES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))
-# Sides of a cylinder that is drawn.
-_SIDES = 16
+# Sides of a cylinder, and directions in which corners of a hull are looked for, to draw them.
+_SIDES, _DIRECTIONS = 16, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,7 @@ class Geom:
         frame: that it is fixed to.
         place, quaternion: (3,), (4,) therein [m].
         size: radius; radius and half length of a capsule and of a cylinder, along z; halves of a box; semi-axes [m].
+        vertices: (v, 3) of a mesh's convex hull, in its own axes [m]; none where it has no hull.
     """
 
     name: str
@@ -58,6 +64,7 @@ class Geom:
     place: np.ndarray
     quaternion: np.ndarray
     size: np.ndarray
+    vertices: np.ndarray
 
     @property
     def turn(self) -> np.ndarray:
@@ -71,8 +78,9 @@ class Geom:
             return np.zeros((1, 3)), np.full((1, 3), self.size[0])
         if self.kind == CAPSULE:
             return np.stack([-self.size[1] * z, self.size[1] * z]), np.full((2, 3), self.size[0])
-        if self.kind == BOX:
-            return _CORNERS * self.size, np.zeros((8, 3))
+        if self.kind in (BOX, MESH):
+            corners = _CORNERS * self.size if self.kind == BOX else self.vertices
+            return corners, np.zeros_like(corners)
         if self.kind == CYLINDER:
             return np.stack([-self.size[1] * z, self.size[1] * z]), np.tile(self.size[0] * (1 - z), (2, 1))
         return np.zeros((1, 3)), self.size[None]
@@ -82,12 +90,19 @@ class Geom:
         return self.turn[:, 2] * (self.size[1] if self.kind == CAPSULE else 0.0)
 
 
-def covered(one: Geom, other: Geom) -> bool:
-    """Whether the contact of two geoms is among those of this module."""
-    kinds = {one.kind, other.kind}
+def uncovered(one: Geom, other: Geom) -> str | None:
+    """Why the contact of two geoms is not among those of this module."""
+    kinds, corners = {one.kind, other.kind}, max(len(one.vertices), len(other.vertices))
     if PLANE in kinds:
-        return len(kinds) == 2 and kinds <= {*_ROUND, BOX, ELLIPSOID, CYLINDER, PLANE}
-    return kinds <= {*_ROUND, BOX} and kinds != {BOX}
+        known = len(kinds) == 2 and kinds <= {*_ROUND, BOX, ELLIPSOID, CYLINDER, PLANE, MESH}
+    else:
+        known = kinds <= {*_ROUND, BOX} and kinds != {BOX}
+    what = f"{one.kind} with {other.kind}"
+    if not known or (MESH in kinds and not corners):
+        return what
+    if corners > MOST_CORNERS:
+        return f"{what}: its hull has {corners} vertices, expected at most {MOST_CORNERS}, as the mesh's maxhullvert"
+    return None
 
 
 class Touch(NamedTuple):
@@ -317,6 +332,9 @@ def drawn(geoms: list[Geom], tree: Tree, q: Array) -> tuple[Shape, ...]:
             shapes.append(Ball(place[None], jnp.asarray(geom.size[:1]), turn[None]))
         elif geom.kind == BOX:
             shapes.append(Polyhedron(_CORNERS * geom.size, place, turn, _FACES))
+        elif geom.kind == MESH and len(geom.vertices):
+            corners = _outermost(geom.vertices)
+            shapes.append(Polyhedron(corners, place, turn, solids.Polyhedron(corners).faces))
         elif geom.kind == ELLIPSOID:
             angle = np.linspace(0, 2 * np.pi, 33)[:, None]
             for i, j in ((0, 1), (1, 2), (2, 0)):
@@ -328,6 +346,15 @@ def drawn(geoms: list[Geom], tree: Tree, q: Array) -> tuple[Shape, ...]:
                 ends = poses.placed(geom.size[1] * np.array([[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]]), pose)
                 shapes.append(Ball(ends, jnp.full(2, geom.size[0])))
     return tuple(shapes)
+
+
+def _outermost(corners: np.ndarray) -> np.ndarray:
+    """Those of a hull's corners (k, 3) that are furthest in some directions, all over a sphere: few to draw."""
+    number = np.arange(_DIRECTIONS) + 0.5
+    z, turn = 1 - 2 * number / _DIRECTIONS, np.pi * (1 + np.sqrt(5)) * number
+    across = np.sqrt(1 - z**2)
+    directions = np.stack([across * np.cos(turn), across * np.sin(turn), z])
+    return corners[np.unique(np.argmax(corners @ directions, axis=0))]
 
 
 def _prism(size: np.ndarray) -> np.ndarray:

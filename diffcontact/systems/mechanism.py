@@ -277,10 +277,10 @@ def mechanism(
 
     Contacts, each with its gap [m or rad]: those of geoms with planes, those between spheres and capsules, those of
     these with boxes, then the stops of joints with a range, low before high. A sphere, an ellipsoid, either end of a
-    capsule or a cylinder and each corner of a box touches a plane. Which geoms may touch is what `contype`,
-    `conaffinity`, `exclude`, `pair` and the tree say; coefficients of friction and margins are those that MuJoCo takes:
-    with a margin, geoms and stops touch at this distance. Stops have no friction. Contacts are hard: solref, solimp and
-    the settings of solvers are not read, and a file knows no restitution.
+    capsule or a cylinder and each corner of a box or of a mesh's convex hull, 64 at most, touches a plane. Which geoms
+    may touch is what `contype`, `conaffinity`, `exclude`, `pair` and the tree say; coefficients of friction and margins
+    are those that MuJoCo takes: with a margin, geoms and stops touch at this distance. Stops have no friction. Contacts
+    are hard: solref, solimp and the settings of solvers are not read, and a file knows no restitution.
 
     Params are all optional; without one the file's value holds, `defaults`. `names` tells what entries belong to, and
     `index` finds one. Those of one axis except gravity and springref may be one number for all::
@@ -301,8 +301,8 @@ def mechanism(
     `armature` and `damping` all velocities count.
 
     What is not supported is refused by name: limits of tendons, tendons along sites, other actuators, springs that are
-    not linear, condim above 3, contacts of other pairs of geoms (meshes, a box with a box), media, deformable
-    bodies. Sensors, cameras and keyframes have no effect and are not read.
+    not linear, condim above 3, contacts of other pairs of geoms (two meshes, a box with a box), media,
+    deformable bodies. Sensors, cameras and keyframes have no effect and are not read.
 
     Args:
         model: a path, or the text of a file.

@@ -434,9 +434,20 @@ class _Reader:
         kind = self.mujoco.mjtGeom(int(m.geom_type[number])).name.removeprefix("mjGEOM_").lower()
         body = m.geom_bodyid[number]
         own = self.place[body], self.quaternion[body], m.geom_pos[number], m.geom_quat[number]
+        vertices = self._hull(m.geom_dataid[number]) if kind == geoms.MESH else np.zeros((0, 3))
         return Geom(
-            self.name("geom", number), kind, int(self.frame[body]), *self._compose(*own), m.geom_size[number].copy()
-        )
+            self.name("geom", number), kind, int(self.frame[body]), *self._compose(*own), m.geom_size[number].copy(),
+            vertices,
+        )  # fmt: skip
+
+    def _hull(self, mesh: Any) -> np.ndarray:
+        """Return the vertices (v, 3) of a mesh's convex hull; none of a flat one. See mjModel.mesh_graph."""
+        m, graph, first = self.m, self.m.mesh_graphadr[mesh], self.m.mesh_vertadr[mesh]
+        if graph < 0:
+            return np.zeros((0, 3))
+        # Numbers of vertices and faces, then for each vertex where its edges begin, and which one of the mesh it is.
+        count = m.mesh_graph[graph]
+        return m.mesh_vert[first + m.mesh_graph[graph + 2 + count : graph + 2 + 2 * count]].astype(float)
 
     def pairs(self, contacts) -> list[tuple[int, int, float, float]]:
         """List geoms that may touch: two numbers, the contact's friction and margin."""
@@ -453,8 +464,8 @@ class _Reader:
         for (one, other), (condim, friction, margin) in found.items():
             what = f"{self.name('geom', one)!r} with {self.name('geom', other)!r}"
             a, b = self.geom(one), self.geom(other)
-            if not geoms.covered(a, b):
-                self._say("contact", f"contact of geoms {what} ({a.kind} with {b.kind})")
+            if why := geoms.uncovered(a, b):
+                self._say("contact", f"contact of geoms {what} ({why})")
                 continue
             if condim > 3:
                 self._say("condim", f"condim {condim} of geoms {what}")

@@ -317,6 +317,51 @@ def test_boxes_and_cylinders_touch_where_mujoco_has_them():
         np.testing.assert_allclose(bend[apart], ((rising - falling) / (2 * h))[apart], atol=1e-5)
 
 
+# MuJoCo rounds vertices of meshes to single precision, which these have.
+CUBOID = " ".join(f"{x} {y} {z}" for x in (-0.125, 0.125) for y in (-0.0625, 0.0625) for z in (-0.25, 0.25))
+MESHES = f"""<mujoco><asset><mesh name="skew" vertex="0 0 0  .3 0 0  0 .2 0  0 .1 .4  .05 .05 .05"/>
+<mesh name="cuboid" vertex="{CUBOID} 0 0 0"/></asset><worldbody>
+<geom name="floor" type="plane" size="5 5 1" euler="10 20 0" contype="2" conaffinity="0"/><body><freejoint/>
+<geom name="skew" type="mesh" mesh="skew" pos=".1 .2 .3" euler="10 20 30" contype="0" conaffinity="2"/></body>
+<body><freejoint/><geom name="cuboid" type="mesh" mesh="cuboid" contype="0" conaffinity="2"/></body>
+<body><freejoint/><geom name="box" type="box" size=".125 .0625 .25" contype="0" conaffinity="2"/></body>
+</worldbody></mujoco>"""
+
+
+def test_the_hull_of_a_mesh_touches_a_plane_where_mujoco_has_it_and_a_cuboid_as_a_box():
+    system, m = dc.systems.mechanism(MESHES), mujoco.MjModel.from_xml_string(MESHES)
+    names, rng, d = np.array(system.names["contacts"]), np.random.default_rng(3), mujoco.MjData(m)
+    assert [int(np.sum(names == f"floor/{name}")) for name in ("skew", "cuboid", "box")] == [4, 8, 8]
+    at = jax.jit(lambda q: (system.gap(0.0, q, {}), system.rows(0.0, q, {})))
+    for _ in range(20):
+        q = rng.normal(size=(3, 7))
+        q[:, 3:] /= np.linalg.norm(q[:, 3:], axis=1, keepdims=True)
+        q[2] = q[1]
+        d.qpos[:] = q.ravel()
+        mujoco.mj_forward(m, d)
+        gaps, rows = map(np.asarray, at(q.ravel()))
+        expected = mujoco.mj_geomDistance(m, d, m.geom("floor").id, m.geom("skew").id, 100.0, None)
+        np.testing.assert_allclose(gaps[names == "floor/skew"].min(), expected, atol=1e-12)
+        mesh, box = (np.flatnonzero(names == f"floor/{name}") for name in ("cuboid", "box"))
+        mesh, box = (of[np.argsort(gaps[of])] for of in (mesh, box))
+        np.testing.assert_allclose(gaps[mesh], gaps[box], atol=1e-13)
+        np.testing.assert_allclose(rows[mesh, :, 6:12], rows[box, :, 12:18], atol=1e-12)
+
+
+def test_a_hull_of_many_vertices_is_refused_and_the_file_can_coarsen_it():
+    ring = " ".join(f"{np.cos(i):.4f} {np.sin(i):.4f} {z}" for i in range(40) for z in (0, 1))
+    wheel = f'''<mujoco><asset><mesh name="m" vertex="{ring}" {{}}/></asset><worldbody><geom name="floor" type="plane"
+    size="1 1 1"/><body><freejoint/><geom name="rim" type="mesh" mesh="m"/></body></worldbody></mujoco>'''
+    line = r"geoms 'floor' with 'rim' \(plane with mesh: its hull has 80 vertices, expected at most 64, .*maxhullvert"
+    with pytest.raises(ValueError, match=line):
+        dc.systems.mechanism(wheel.format(""))
+    assert dc.systems.mechanism(wheel.format(""), contacts=()).names["contacts"] == ()
+    coarse = dc.systems.mechanism(wheel.format('maxhullvert="20"'))
+    assert coarse.names["contacts"] == ("floor/rim",) * 20
+    shapes = jax.jit(lambda q: coarse.draw(0.0, q, {}))(coarse.q0)
+    assert [type(shape).__name__ for shape in shapes] == ["Wall", "Polyhedron"]
+
+
 MARGINS = """<mujoco><worldbody><geom name="floor" type="plane" size="5 5 1" margin=".02" gap=".01"/>
 <body pos="0 0 .1"><joint name="turn" axis="1 0 0" range="-60 60" margin=".1"/>
 <geom name="bar" type="capsule" size=".02" fromto="0 0 0 0 .3 0" margin=".03"/></body>
