@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
@@ -18,10 +19,14 @@ from diffcontact.host.messages import did_you_mean, shown
 from diffcontact.scene.keys import Table
 from diffcontact.scene.kinds import KINDS, RESTITUTION_OF, RUBBING_LAW, Quantity, ReadySystem
 from diffcontact.scene.preparation.coordinates import PREPARATIONS, Preparation, PreparedRun, followed, starts
+from diffcontact.system import normalised
+from diffcontact.system import rate as rate_of
 from diffcontact.systems import mechanism
-from diffcontact.systems.mechanism import Mechanism, Observed
-from diffcontact.systems.tree import Tree
+from diffcontact.systems.mechanism import Mechanism
+from diffcontact.systems.observed import Observed
 
+# The parts of the way from the file's configuration, so that Newton's steps find the next one in a turn by 2 pi.
+_PARTS = 32
 # One number for all, unless `each` names them.
 _SHARED = ("friction", "restitution", "stop_restitution")
 # Parameter -> (unit of what turns, unit of what slides), what is possible, and what it is.
@@ -54,13 +59,15 @@ _RESTITUTION_OF = {name: text for name, text in RESTITUTION_OF.items() if name !
     contacts="[[geom, geom], ...]: only these pairs touch; all that the file has by default",
     ignore="kinds of what is not supported that are left out, as the refusal names them",
     each="of friction, restitution and stop_restitution those with a number for each pair or joint, not one for all",
+    independent="under constraints of equality the joints whose velocities give all others",
     impact_law=f"what restitution is a ratio of: {', '.join(map(repr, _RESTITUTION_OF))}",
 )
 def ready_mechanism(options: Table) -> ReadySystem:
     """A mechanism of a model file; see `systems.mechanism`. Parameters that are left out are those of the file.
 
-    `q0` and `u0` have an entry for each velocity: angles and ways of hinges and slides, places of free joints, and of
-    those and of ball joints the rotation vector from the orientation in the file.
+    `q0` and `u0` have an entry for each independent velocity, all but under constraints of equality: angles and ways of
+    hinges and slides, places of free joints, and of those and of ball joints the rotation vector from the orientation
+    in the file.
     """
     options.expect(*KINDS["mechanism"].keys)
     model = options.file_name("model")
@@ -70,13 +77,12 @@ def ready_mechanism(options: Table) -> ReadySystem:
     each = options.names("each") if "each" in options else ()
     if unknown := set(each) - set(_SHARED):
         raise options.fail("each", f"{shown(min(unknown))}, expected some of {', '.join(_SHARED)}")
+    kept = options.names("independent") if "independent" in options else None
     impact_law = options.choice("impact_law", _RESTITUTION_OF, "newton")
     try:
-        system = mechanism(path, contacts=pairs, ignore=ignored, impact_law=impact_law)
+        system = mechanism(path, contacts=pairs, independent=kept, ignore=ignored, impact_law=impact_law)
     except (ValueError, TypeError, ImportError) as error:
         raise options.fail("model", str(error)) from None
-    if system.model.equalities.rows.size:
-        raise options.fail("model", "has constraints of equality, expected none in a scene")
     law = RUBBING_LAW.format(RESTITUTION_OF[impact_law])
     return ReadySystem(system, _quantities(system, each), law=law, initial=_Start.of(system))
 
@@ -95,7 +101,8 @@ def _quantities(system: Mechanism, each: tuple[str, ...]) -> dict[str, Quantity]
             quantity = _OTHERS[name]
         shape = () if name in _SHARED and name not in each else value.shape
         found[name] = replace(quantity, shape=shape, optional=True)
-    size, turns = (joints.velocities,), joints.dof_turns
+    turns = joints.dof_turns[system.model.independent]
+    size = (turns.size,)
     return found | {
         "q0": Quantity(_unit(turns, "rad", "m"), size, what="coordinates at the first time"),
         "u0": Quantity(_unit(turns, "rad/s", "m/s"), size, what="velocities at the first time"),
@@ -108,22 +115,32 @@ def _unit(turns: NDArray, turning: str, sliding: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """The state at the first time: (params) -> q0 (n,), u0 (d,)."""
+    """The state at the first time: (params) -> q0 (n,), u0 (m,)."""
 
-    joints: Tree  # of the mechanism
-    base: NDArray  # (n,) where the coordinates of joints are zero, and quaternions those of the file
+    system: Mechanism
+    file: NDArray  # (m,) the coordinates of the file
 
     @classmethod
     def of(cls, system: Mechanism) -> _Start:
         joints = system.model.tree
-        return cls(joints, np.where(joints.plain, 0.0, system.q0))
+        every = np.zeros(joints.velocities)
+        every[joints.source[joints.plain]] = system.q0[joints.plain]
+        return cls(system, every[system.model.independent])
 
     def __call__(self, params: Mapping[str, Any]) -> tuple[Any, Any]:
         return self.at(jnp.asarray(params["q0"])), params["u0"]
 
     def at(self, x: Any) -> Any:
-        """(n,) the configuration of coordinates x (d,)."""
-        return self.joints.advance(jnp.asarray(self.base, x.dtype), x, 1.0)
+        """(n,) the configuration of coordinates x (m,): where constraints lead to from that of the file."""
+        model, joints = self.system.model, self.system.model.tree
+        parts = _PARTS if model.equalities.rows.size else 1
+        step = jnp.zeros(joints.velocities, x.dtype).at[model.independent].set(x - jnp.asarray(self.file, x.dtype))
+
+        def moved(_, q):
+            return normalised(self.system, {}, joints.advance(q, step / parts, 1.0))
+
+        start = jnp.asarray(self.system.q0, x.dtype)
+        return moved(0, start) if parts == 1 else lax.fori_loop(0, parts, moved, start)
 
 
 @PREPARATIONS.add(
@@ -203,19 +220,16 @@ def _columns(table: Table, system: Mechanism) -> tuple[Observed, list[tuple[str,
 def _first_state(
     system: Mechanism, initial: _Start, observed: Observed, at: NDArray, rate: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """(d,) coordinates and velocities that are observed as these values (k,), which change at these rates (k,)."""
-    joints = system.model.tree
+    """(m,) coordinates and velocities that are observed as these values (k,), which change at these rates (k,)."""
 
     def place(x):
         return observed.at(initial.at(x))
 
     def speed(x, u):
         q = initial.at(x)
-        return jax.jvp(observed.at, (q,), (joints.rate(q, u),))[1]
+        return jax.jvp(observed.at, (q,), (rate_of(system, {}, q, u),))[1]
 
     values, slope = jax.jit(place), jax.jit(jax.jacfwd(place))
-    still = np.zeros(joints.velocities)
-    still[joints.source[joints.plain]] = system.q0[joints.plain]
 
     def off(x):
         return np.asarray(values(x), float) - at
@@ -224,6 +238,9 @@ def _first_state(
         return np.asarray(slope(x), float)
 
     jacobian: Any = jac
-    found = least_squares(off, still, jacobian, x_scale="jac").x
-    J = np.asarray(jax.jit(jax.jacfwd(partial(speed, found)))(jnp.zeros(joints.velocities)), float)
+    # The file may be at a dead point, where what is observed does not change at first: a little aside it does.
+    aside = 0.05 * np.cos(np.arange(initial.file.size))
+    near, other = (least_squares(off, initial.file + by, jacobian, x_scale="jac") for by in (0, aside))
+    found = (other if other.cost < 0.99 * near.cost else near).x
+    J = np.asarray(jax.jit(jax.jacfwd(partial(speed, found)))(jnp.zeros_like(found)), float)
     return found, np.linalg.lstsq(J, rate, rcond=1e-6)[0]

@@ -85,6 +85,19 @@ class Geom:
             return np.stack([-self.size[1] * z, self.size[1] * z]), np.tile(self.size[0] * (1 - z), (2, 1))
         return np.zeros((1, 3)), self.size[None]
 
+    def holds(self, point: Array) -> Array:
+        """Whether points (..., 3) in its own axes lie in a sphere, capsule, box, ellipsoid or cylinder."""
+        size = np.broadcast_to(self.size, point.shape)
+        if self.kind == BOX:
+            return jnp.all(jnp.abs(point) <= size, axis=-1)
+        size = size if self.kind == ELLIPSOID else size[..., :1]
+        across, along = jnp.sum(point[..., :2] ** 2, axis=-1), jnp.abs(point[..., 2])
+        if self.kind == CYLINDER:
+            return (across <= self.size[0] ** 2) & (along <= self.size[1])
+        if self.kind == CAPSULE:
+            return across + jnp.maximum(along - self.size[1], 0) ** 2 <= self.size[0] ** 2
+        return jnp.sum((point / size) ** 2, axis=-1) <= 1
+
     def half(self) -> np.ndarray:
         """(3,) from the middle to the end of a sphere's or a capsule's segment, in the frame [m]."""
         return self.turn[:, 2] * (self.size[1] if self.kind == CAPSULE else 0.0)

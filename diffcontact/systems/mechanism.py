@@ -15,9 +15,10 @@ from jax import Array
 from diffcontact.drawing import Coordinate, Drawing
 from diffcontact.numerics.linear import length
 from diffcontact.system import System
-from diffcontact.systems import geoms, model_file, model_writer, poses, tree
+from diffcontact.systems import geoms, model_file, model_writer, observed, poses, tree
 from diffcontact.systems.constrained import constrained
 from diffcontact.systems.model_file import Model, Tendons
+from diffcontact.systems.observed import Observed
 from diffcontact.systems.tree import HINGE
 
 # Parameters, and the things that their entries belong to.
@@ -104,22 +105,25 @@ class Mechanism(System):
 
     @property
     def observed(self) -> dict[str, int]:
-        """What `observe` takes: name of a hinge, slide, body or site -> its number of columns, 1 or 3."""
-        rows, points = Observed.known(self.model)
+        """What `observe` takes besides sensors: hinges, slides, bodies and sites -> the number of columns, 1 or 3."""
+        rows, points, _ = observed.known(self.model)
         return dict.fromkeys(points, 3) | dict.fromkeys(rows, 1)
 
     def observe(self, *names: str) -> Observed:
-        """Observe joints, bodies and sites: an `observe` for `identify.Observations`.
+        """Observe joints, bodies, sites and sensors: an `observe` for `identify.Observations`.
 
         Args:
             names: of hinges and slides, one column each [rad or m]; of bodies and sites, three columns each, where
-                their origin is [m].
+                their origin is [m]; of the file's sensors `jointpos`, `jointvel`, `tendonpos`, `tendonvel` and `touch`
+                one column each, `framepos`, `framelinvel`, `frameangvel`, `framexaxis` and so on, `velocimeter`, `gyro`
+                and `accelerometer` three columns each. What the accelerometer tells and `touch`, the normal force on a
+                site [N], are means over the interval that ends at each time, and zero at the first.
 
         Returns:
             (trajectory, params) -> (n, k), with the names of the columns as its `channels`.
 
         Raises:
-            ValueError: none of these has the name; a joint that is neither a hinge nor a slide.
+            ValueError: none of these has the name; a joint that is neither a hinge nor a slide; another kind of sensor.
 
         Example:
             >>> import numpy as np, diffcontact as dc
@@ -130,7 +134,7 @@ class Mechanism(System):
             >>> seen.channels, np.asarray(seen(run, {}))[-1].round(3).tolist()
             (('hinge', 'tip x', 'tip y', 'tip z'), [0.0, 0.0, 0.0, -2.0])
         """
-        return Observed.of(self.model, names)
+        return Observed.of(self, names)
 
     def write(
         self, params: Mapping[str, Any], path: str | os.PathLike[str], *, speed: float = 1.0, tolerance: float = 0.01
@@ -181,71 +185,6 @@ class Mechanism(System):
             if not value > 0:
                 raise ValueError(f"write({name}={value!r}): expected a number above 0")
         return model_writer.write(self.model, given, path, speed, tolerance)
-
-
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """Columns that are observed of a mechanism; see `Mechanism.observe`.
-
-    Attributes:
-        joints: of the mechanism.
-        channels: (k,) names of the columns.
-        coordinate: (a,) entries of q.
-        frame, local: (b,), (b, 3) frames of points, and the points therein [m].
-        order: (k,) the columns among coordinates and places of points.
-    """
-
-    joints: tree.Tree
-    channels: tuple[str, ...]
-    coordinate: np.ndarray
-    frame: np.ndarray
-    local: np.ndarray
-    order: np.ndarray
-
-    @staticmethod
-    def known(model: Model) -> tuple[dict[str, int], dict[str, tuple[int, np.ndarray]]]:
-        """Hinges and slides with their entries in q; bodies and sites with their frames and places therein."""
-        labels, joints = model.labels, model.tree
-        rows = {
-            joint: int(joints.position[number])
-            for number, joint in enumerate(labels["joint"], 1)
-            if joints.kind[number] not in (tree.FREE, tree.BALL)
-        }
-        points: dict[str, tuple[int, np.ndarray]] = {}
-        for kind, at in (("site", model.sites), ("mass", model.bodies)):
-            points |= dict(zip(labels[kind], zip(at.frame, at.place, strict=True), strict=True))
-        return rows, points
-
-    @classmethod
-    def of(cls, model: Model, names: Sequence[str]) -> Observed:
-        """Of joints, bodies and sites by these names."""
-        rows, points = cls.known(model)
-        unknown = [name for name in names if name not in rows and name not in points]
-        if unknown or not names:
-            known = ", ".join(dict.fromkeys([*rows, *points]))
-            raise ValueError(f"observe({', '.join(map(repr, unknown))}): expected some of {known}")
-        straight = [name for name in names if name in rows]
-        placed = [name for name in names if name not in rows]
-        channels, order = [], []
-        for name in names:
-            first = straight.index(name) if name in rows else len(straight) + 3 * placed.index(name)
-            own = [name] if name in rows else [f"{name} {axis}" for axis in "xyz"]
-            channels += own
-            order += range(first, first + len(own))
-        frame = np.array([points[name][0] for name in placed], int)
-        local = np.array([points[name][1] for name in placed], float).reshape(-1, 3)
-        coordinate = np.array([rows[name] for name in straight], int)
-        return cls(model.tree, tuple(channels), coordinate, frame, local, np.array(order, int))
-
-    def __call__(self, trajectory: Any, params: Any) -> Array:
-        return jax.vmap(self.at)(jnp.asarray(trajectory.q))
-
-    def at(self, q: Array) -> Array:
-        """(k,) the columns at one configuration (n,)."""
-        parts = [q[self.coordinate]]
-        if self.frame.size:
-            parts.append(self.joints.frames(q).points(self.frame, self.local).ravel())
-        return jnp.concatenate(parts)[self.order]
 
 
 def mechanism(
@@ -302,7 +241,7 @@ def mechanism(
 
     What is not supported is refused by name: limits of tendons, tendons along sites, other actuators, springs that are
     not linear, condim above 3, contacts of other pairs of geoms (two meshes, a box with a box), media,
-    deformable bodies. Sensors, cameras and keyframes have no effect and are not read.
+    deformable bodies. Sensors have no effect, and `observe` takes them; cameras and keyframes are not read.
 
     Args:
         model: a path, or the text of a file.

@@ -13,7 +13,7 @@ import numpy as np
 
 from diffcontact.systems import geoms
 from diffcontact.systems.geoms import Geom
-from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Equalities, Place, Tree, coordinates
+from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Equalities, Place, Tree, coordinates, matrices
 
 # Unsupported parts of a file, which `ignore` leaves out.
 WAIVED = {
@@ -33,6 +33,8 @@ WAIVED = {
     "flag": "flags that change the physics",
 }
 
+# Sensors that tell one number.
+SINGLE = ("jointpos", "jointvel", "tendonpos", "tendonvel", "touch")
 # Unsupported forces of a tendon; a tendon without forces is there for sensors.
 _TENDONS = ("stiffnesspoly", "dampingpoly", "limited", "frictionloss", "armature")
 # Number of refused parts, of each kind, or of pairs that an error names.
@@ -54,6 +56,28 @@ class Limits:
     position: np.ndarray
     ball: np.ndarray
     margin: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Sensor:
+    """Hold a sensor of the file.
+
+    Attributes:
+        kind: MuJoCo's word; more words say what is not supported.
+        frame, place, turn: axes that are fixed to a frame: their origin (3,) [m] and rotation (3, 3) therein.
+        arms: (n,) weights of coordinates in what a joint's or a tendon's sensor tells.
+        felt: (p,) whether its body is one of a pair of geoms; volume: of its site.
+        cutoff: bound of what it tells, 0 for none.
+    """
+
+    kind: str
+    frame: int
+    place: np.ndarray
+    turn: np.ndarray
+    arms: np.ndarray
+    felt: np.ndarray
+    volume: Geom | None
+    cutoff: float
 
 
 class Arms(NamedTuple):
@@ -102,7 +126,7 @@ class Model:
 
     Attributes:
         source: the path or the text.
-        tree, bodies, sites, limits, actuators, tendons: its parts.
+        tree, bodies, sites, limits, actuators, tendons: its parts; sensors by name.
         geoms: all of them that can be drawn; pairs: of those that may touch, with the margin of each [m].
         buoyancy: (b,) the share of each body's weight that is compensated.
         rubbing: (f,) entries in u of joints with dry friction.
@@ -118,6 +142,7 @@ class Model:
     tree: Tree
     bodies: Body
     sites: Place
+    sensors: dict[str, Sensor]
     limits: Limits
     actuators: Actuators
     tendons: Tendons
@@ -557,7 +582,7 @@ class _Reader:
         labels["independent"] = tuple(labels["velocity"][at] for at in kept)
         numbers = {"mass": moving, "limit": stopped, "pair": [pair[:2] for pair in pairs]}
         return Model(
-            source, tree, bodies, self.sites(), limits, actuators, self.tendons(), own,
+            source, tree, bodies, self.sites(), self.sensors(pairs), limits, actuators, self.tendons(), own,
             [(own[one], own[other], margin) for one, other, *_, margin in pairs],
             m.body_gravcomp[moving].copy(), rubbing,
             (m.jnt_dofadr[sprung].copy(), m.jnt_qposadr[sprung].copy(), sprung),
@@ -575,6 +600,41 @@ class _Reader:
         ]
         place, quaternion = (np.array([row[i] for row in own]).reshape(-1, width) for i, width in enumerate((3, 4)))
         return Place(self.frame[m.site_bodyid], place, quaternion)
+
+    def sensors(self, pairs: list[tuple[int, int, float, float]]) -> dict[str, Sensor]:
+        m, found = self.m, {}
+        of = {"site": "SITE", "geom": "GEOM", "cam": "CAMERA"}
+        fixed = {self._codes("mjtObj", f"mjOBJ_{word}")[0]: kind for kind, word in of.items()}
+        body, tendon = self._codes("mjtObj", "mjOBJ_BODY", "mjOBJ_TENDON")
+        bodies = m.geom_bodyid[np.array([pair[:2] for pair in pairs], int).reshape(-1, 2)]
+        for number in range(m.nsensor):
+            kind = self.mujoco.mjtSensor(int(m.sensor_type[number])).name.removeprefix("mjSENS_").lower()
+            what, at, arms, volume = m.sensor_objtype[number], m.sensor_objid[number], np.zeros(m.nq), None
+            of, own = 0, (np.zeros(3), np.array([1.0, 0.0, 0.0, 0.0]))
+            if m.sensor_refid[number] >= 0:
+                kind += " relative to something"
+            elif what in fixed:
+                of = getattr(m, f"{fixed[what]}_bodyid")[at]
+                own = getattr(m, f"{fixed[what]}_pos")[at], getattr(m, f"{fixed[what]}_quat")[at]
+            elif what == self._codes("mjtObj", "mjOBJ_XBODY")[0]:
+                of = at
+            elif what == body:
+                kind += " of a centre of mass"
+            elif kind.startswith("joint"):
+                arms = self._arms([([at], 1.0)]).position[0]
+            elif what == tendon and self.fixed(at):
+                arms = self._arms([self._pulled(at)]).position[0]
+            elif what == tendon:
+                kind += " along sites"
+            place, quaternion = self._compose(self.place[of], self.quaternion[of], *own)
+            if kind == "touch":
+                shape = self.mujoco.mjtGeom(int(m.site_type[at])).name.removeprefix("mjGEOM_").lower()
+                volume = Geom("", shape, 0, place, quaternion, m.site_size[at].copy(), np.zeros((0, 3)))
+            found[self.name("sensor", number)] = Sensor(
+                kind, int(self.frame[of]), place, matrices(quaternion[None])[0], arms,
+                np.any(bodies == of, axis=1), volume, float(m.sensor_cutoff[number]),
+            )  # fmt: skip
+        return found
 
     def limits(self) -> Limits:
         m = self.m

@@ -26,6 +26,13 @@ FLOATING = """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/>
 <joint name="socket" type="ball"/><geom name="arm" size=".05" pos="0 0 .2" mass=".2"/><site name="c" pos=".1 0 .2"/>
 <site name="d" pos="0 .1 .2"/><body name="tool" pos="0 0 .4"><joint name="lift" type="slide" axis="0 0 1"/>
 <geom name="tool" size=".05" mass=".1"/></body></body></body></worldbody></mujoco>"""
+CRANK = """<mujoco><worldbody><body name="crank"><joint name="crank" axis="0 1 0" damping=".05"/>
+<geom type="capsule" size=".02" fromto="0 0 0 .3 0 0" mass="1"/><body name="rod" pos=".3 0 0">
+<joint name="pin" axis="0 1 0"/><geom type="capsule" size=".02" fromto="0 0 0 .8 0 0" mass=".5"/></body></body>
+<body name="slider" pos="1.1 0 0"><joint name="slider" type="slide" axis="1 0 0" range="-1 -.1"/>
+<geom type="box" size=".05 .05 .05" mass="2"/></body></worldbody><contact><exclude body1="rod" body2="slider"/>
+<exclude body1="crank" body2="slider"/></contact>
+<equality><connect body1="rod" body2="slider" anchor=".8 0 0"/></equality></mujoco>"""
 COLUMNS = {"tip": ["x", "", "z"], "shoulder": "angle"}
 
 
@@ -74,10 +81,7 @@ def test_lengths_come_first_and_angles_have_a_noise_of_their_own(tmp_path):
         ("preparation.columns: none, expected some of tip", {"columns": {}}),
         ("preparation.angle_noise: of lengths or angles alone", {"columns": {"elbow": "x"}}),
         ("preparation.angle_noise: missing", {"angle_noise": None}),
-        (
-            "system.model: has constraints of equality, expected none in a scene",
-            {"model": ARM.replace("</mujoco>", '<equality><joint joint1="elbow"/></equality></mujoco>')},
-        ),
+        ("system.model: mechanism(independent=...): wing: expected some of", {"independent": ["wing"]}),
     ],
 )
 def test_mistakes_are_named(line, changes):
@@ -98,6 +102,22 @@ def test_a_start_is_what_is_observed_at_first():
     (run,) = made.preparation.runs(np.array([0.0, h]), dict(zip(made.preparation.columns, seen.T, strict=True)))
     np.testing.assert_allclose(run.start["q0"], x, atol=1e-6)
     np.testing.assert_allclose(run.start["u0"], u, atol=1e-2)
+
+
+def test_a_loop_starts_where_its_slider_was_seen():
+    """Beside the closed form of a crank of 0.3 m and a rod of 0.8 m, which are at a dead point in the file."""
+    made = scene(CRANK, {"slider": "way"}, angle_noise=None, independent=["crank"], first_samples=2)
+    assert made.ready.quantities["q0"].shape == made.ready.quantities["u0"].shape == (1,)
+
+    def way(angle):
+        return 0.3 * np.cos(angle) + np.sqrt(0.64 - (0.3 * np.sin(angle)) ** 2) - 1.1
+
+    q0, _ = jax.jit(made.ready.initial)({"q0": np.array([3.0]), "u0": np.zeros(1)})
+    np.testing.assert_allclose(q0[::2], [3.0, way(3.0)], atol=1e-12)
+    times = np.array([0.0, 1e-4])
+    (run,) = made.preparation.runs(times, {"way": way(1.2 - 2.0 * times)})
+    np.testing.assert_allclose(np.abs(run.start["q0"]), 1.2, atol=1e-6)
+    np.testing.assert_allclose(run.start["u0"] * np.sign(run.start["q0"]), -2.0, atol=1e-3)
 
 
 @pytest.mark.full
