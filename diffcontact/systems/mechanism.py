@@ -134,7 +134,7 @@ class Mechanism(System):
             >>> seen.channels, np.asarray(seen(run, {}))[-1].round(3).tolist()
             (('hinge', 'tip x', 'tip y', 'tip z'), [0.0, 0.0, 0.0, -2.0])
         """
-        return Observed.of(self, names)
+        return Observed.of(self, self.model, names)
 
     def write(
         self, params: Mapping[str, Any], path: str | os.PathLike[str], *, speed: float = 1.0, tolerance: float = 0.01

@@ -18,20 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from diffcontact.system import rate
+from diffcontact.system import System, rate
 from diffcontact.systems import geoms, tree
 from diffcontact.systems.model_file import SINGLE, Model, Sensor
 from diffcontact.systems.tree import dot
-
-if TYPE_CHECKING:
-    from diffcontact.systems.mechanism import Mechanism
 
 _AXES = ("framexaxis", "frameyaxis", "framezaxis")
 SENSORS = (*SINGLE, "framepos", *_AXES, "framelinvel", "frameangvel", "velocimeter", "gyro", "accelerometer")
@@ -58,7 +55,7 @@ class Observed:
     """Columns that are observed of a mechanism; see `Mechanism.observe`.
 
     Attributes:
-        system: the mechanism.
+        system, model: the mechanism, and its file.
         channels: (k,) names of the columns.
         coordinate: (a,) entries of q.
         frame, local: (b,), (b, 3) frames of points, and the points therein [m].
@@ -66,7 +63,8 @@ class Observed:
         order: (k,) the columns among coordinates, places of points and sensors.
     """
 
-    system: Mechanism
+    system: System
+    model: Model
     channels: tuple[str, ...]
     coordinate: np.ndarray
     frame: np.ndarray
@@ -75,9 +73,9 @@ class Observed:
     order: np.ndarray
 
     @classmethod
-    def of(cls, system: Mechanism, names: Sequence[str]) -> Observed:
+    def of(cls, system: System, model: Model, names: Sequence[str]) -> Observed:
         """Of joints, bodies, sites and sensors by these names."""
-        rows, points, sensors = known(system.model)
+        rows, points, sensors = known(model)
         unknown = [name for name in names if not any(name in of for of in (rows, points, sensors))]
         if unknown or not names:
             every = ", ".join(dict.fromkeys([*rows, *points, *sensors]))
@@ -97,7 +95,7 @@ class Observed:
         local = np.array([points[name][1] for name in parts[1]], float).reshape(-1, 3)
         coordinate = np.array([rows[name] for name in parts[0]], int)
         of = tuple(sensors[name] for name in parts[2])
-        return cls(system, tuple(channels[i] for i in order), coordinate, frame, local, of, order)
+        return cls(system, model, tuple(channels[i] for i in order), coordinate, frame, local, of, order)
 
     def __call__(self, trajectory: Any, params: Any) -> Array:
         own = jax.vmap(self._placed)(jnp.asarray(trajectory.q))
@@ -112,12 +110,12 @@ class Observed:
     def _placed(self, q: Array) -> Array:
         parts = [q[self.coordinate]]
         if self.frame.size:
-            parts.append(self.system.model.tree.frames(q).points(self.frame, self.local).ravel())
+            parts.append(self.model.tree.frames(q).points(self.frame, self.local).ravel())
         return jnp.concatenate(parts)
 
     def _sensed(self, run: Any, params: Any) -> Array:
         """(n, k) the columns of sensors."""
-        model, q, u = self.system.model, jnp.asarray(run.q), jnp.asarray(run.u)
+        model, q, u = self.model, jnp.asarray(run.q), jnp.asarray(run.u)
         frame = np.array([one.frame for one in self.sensors])
         local, own, weights = (np.array([getattr(one, of) for one in self.sensors]) for of in ("place", "turn", "arms"))
 
@@ -151,8 +149,8 @@ class Observed:
 
     def _touched(self, force: Array, q: Array, x: Array, R: Array) -> Array:
         """(n, k) the normal forces that sites feel, of contacts with forces (n, c) where sites are at x, R."""
-        touching = geoms.Touching.of(self.system.model.pairs)
-        at = jax.vmap(lambda q: touching.at(self.system.model.tree.frames(q)))(q)
+        touching = geoms.Touching.of(self.model.pairs)
+        at = jax.vmap(lambda q: touching.at(self.model.tree.frames(q)))(q)
         columns = []
         for number, one in enumerate(self.sensors):
             if one.volume is None:
