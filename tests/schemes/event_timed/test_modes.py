@@ -76,12 +76,15 @@ def _slid(found, turns, slip):
 def test_contacts_that_slip_beside_others_that_may_stick(rng):
     """Two bodies on a floor: half of the contacts slip in a direction that is given, of the others it is sought.
 
-    Four corners of a body share its weight as they like, and where they slip unlike the motion depends on that.
+    Four corners of a body share its weight as they like, and where they slip unlike the motion depends on that. The
+    last cases are a cube that slides, pivots and lands on four corners, of which springs would open one.
     """
     cases, count = 100, 6
     body, known = rng.integers(0, 2, (cases, count)), rng.random((cases, count)) < 0.5
     corners = np.concatenate([0.05 * rng.normal(size=(cases, count, 2)), np.full((cases, count, 1), -0.05)], axis=2)
-    axes = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    axes, on = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), np.ones((cases, count), bool)
+    cube = 0.03 * np.array([[-1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [1.0, -1.0, -1.0], [1.0, 1.0, -1.0]])
+    corners[-3:, :4], body[-3:], known[-3:], on[-3:, 4:] = cube, 0, False, False
     turning = np.cross(corners[:, :, None], axes)
     rows = np.zeros((cases, count, 3, 2, 6))
     for side in range(2):
@@ -90,11 +93,16 @@ def test_contacts_that_slip_beside_others_that_may_stick(rng):
     rows = rows.reshape(cases, count, 3, 12)
     mass, mu = np.tile([1.0, 1.0, 1.0, 1e-3, 1e-3, 1e-3], 2), rng.uniform(0.05, 0.4, (cases, count))
     free = 3.0 * rng.normal(size=(cases, 12)) - 10.0 * (np.arange(12) % 6 == 2)
+    free[-3:], mu[-3:] = 0.0, 0.2
+    free[-3, :6] = -0.4, 0.3, -0.0018, 0.06, 0.0, 1.2
+    free[-2, :6] = 0.7, 0.7, -0.0012, 0.0, -0.04, -2.7
+    free[-1, :6] = 1.1, -0.9, -0.0012, -0.04, 0.0, -2.7
     along = rng.normal(size=(cases, count, 2))
     along = np.where(known[..., None], along / np.linalg.norm(along, axis=2, keepdims=True), 0.0)
-    choose_each = jax.jit(jax.vmap(choose, in_axes=(None, 0, None, 0, 0, None, 0, 0)))
-    found, fine = choose_each(mass, rows, np.zeros((count, 3)), free, mu, np.ones(count, bool), known, along)
+    choose_each = jax.jit(jax.vmap(choose, in_axes=(None, 0, None, 0, 0, 0, 0, 0)))
+    found, fine = choose_each(mass, rows, np.zeros((count, 3)), free, mu, on, known, along)
     assert np.mean(fine) >= 0.97
+    assert np.all(fine[-3:])
     # Where the motion depends on how rows share their load, a root of the rounding is left of it.
     u, z = (np.asarray(x)[fine] for x in (found.u, found.z))
     rows, known, mu, along = rows[fine], known[fine], mu[fine], along[fine]
