@@ -17,7 +17,7 @@ from diffcontact.numerics.linear import length
 from diffcontact.system import System
 from diffcontact.systems import geoms, model_file, model_writer, observed, poses, tree
 from diffcontact.systems.constrained import constrained
-from diffcontact.systems.model_file import Model, Tendons
+from diffcontact.systems.model_file import Model
 from diffcontact.systems.observed import Observed
 from diffcontact.systems.tree import HINGE
 
@@ -215,11 +215,12 @@ def mechanism(
         slide       q: way [m];   u: its rate [m/s]
 
     Contacts, each with its gap [m or rad]: those of geoms with planes, those between spheres and capsules, those of
-    these with boxes, then the stops of joints with a range, low before high. A sphere, an ellipsoid, either end of a
-    capsule or a cylinder and each corner of a box or of a mesh's convex hull, 64 at most, touches a plane. Which geoms
-    may touch is what `contype`, `conaffinity`, `exclude`, `pair` and the tree say; coefficients of friction and margins
-    are those that MuJoCo takes: with a margin, geoms and stops touch at this distance. Stops have no friction. Contacts
-    are hard: solref, solimp and the settings of solvers are not read, and a file knows no restitution.
+    these with boxes, then the stops of joints and tendons with a range, low before high. A sphere, an ellipsoid, either
+    end of a capsule or a cylinder and each corner of a box or of a mesh's convex hull, 64 at most, touches a plane.
+    Which geoms may touch is what `contype`, `conaffinity`, `exclude`, `pair` and the tree say; coefficients of friction
+    and margins are those that MuJoCo takes: with a margin, geoms and stops touch at this distance. Stops have no
+    friction. Contacts are hard: solref, solimp and the settings of solvers are not read, and a file knows no
+    restitution.
 
     Params are all optional; without one the file's value holds, `defaults`. `names` tells what entries belong to, and
     `index` finds one. Those of one axis except gravity and springref may be one number for all::
@@ -229,25 +230,25 @@ def mechanism(
         friction, restitution (p,)       stop_restitution (s,)           range (s, 2) [m or rad]
         control (a,)                     frictionloss (f,) [N m or N]
 
-    for b bodies that move, j joints, p pairs of geoms, s joints with a range and f velocities of joints with dry
-    friction; `centre` and `inertia` are in the body's frame and along the file's principal axes. Actuators are motors
-    and servos of one hinge, slide or fixed tendon each, with force gain control + bias_0 + bias_1 gear q + bias_2 gear
-    u, within the file's bounds; of a tendon q and u are its length and its rate. Fixed tendons have the file's springs
-    and dampers.
+    for b bodies that move, j joints, p pairs of geoms, s joints and tendons with a range, f velocities of joints with
+    dry friction; `centre` and `inertia` are in the body's frame and along the file's principal axes. Actuators are
+    motors and servos of one hinge, slide or tendon each, with force gain control + bias_0 + bias_1 gear q + bias_2 gear
+    u, within the file's bounds; of a tendon q and u are its length and its rate. Tendons, fixed ones and those along
+    sites, with pulleys, have the file's springs, dampers and limits. These are hard: what is taut does not stretch.
 
     Constraints of equality (connect, weld, joint, fixed tendon) hold exactly and always (`constrained`): velocities u
     are then those of some joints, `names["independent"]`, which give all others. Along the axes of free joints and in
     `armature` and `damping` all velocities count.
 
-    What is not supported is refused by name: limits of tendons, tendons along sites, other actuators, springs that are
-    not linear, condim above 3, contacts of other pairs of geoms (two meshes, a box with a box), media,
+    What is not supported is refused by name: tendons that wrap about geoms, other actuators, springs that are not
+    linear, condim above 3, contacts of other pairs of geoms (two meshes, a box with a box), media,
     deformable bodies. Sensors have no effect, and `observe` takes them; cameras and keyframes are not read.
 
     Args:
         model: a path, or the text of a file.
         contacts: None for all that the file has, or pairs of names of geoms: only these touch.
-        restitution: e of all contacts and stops, or a dict: a pair of names of geoms, or the name of a joint with a
-            range -> e; 0 where it has none.
+        restitution: e of all contacts and stops, or a dict: a pair of names of geoms, or the name of a joint or tendon
+            with a range -> e; 0 where it has none.
         friction: None for what the file says, mu of all pairs, or a dict: a pair of names of geoms -> mu.
         frictionloss: joint -> its dry friction [N m or N], besides what the file says; a joint with 0 may be given one
             by params.
@@ -335,7 +336,7 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
         f = tree.inertial_force(joints, bodies, q, u, m, inertia, centre, weight)
         f = f - value("damping", params, q.dtype) * u + _springs(model, params, q)
         if model.tendons.stiffness.size:
-            f = f + _pulled(model.tendons, q, u)
+            f = f + _pulled(model, q, u)
         if not model.actuators.gain.size:
             return f
         asked = value("control", params, q.dtype) if control is None else control(t, q, u, params)
@@ -435,17 +436,18 @@ def _actuated(model: Model, control: Array, q: Array, u: Array) -> Array:
         raise ValueError(f"mechanism(control=...): expected shape {own.gain.shape}, got {control.shape}")
     gain, bias = (jnp.asarray(x, q.dtype) for x in (own.gain, own.bias))
     force = gain * _clipped(control, own.control) + bias[:, 0]
-    force = force + bias[:, 1] * tree.dot("an,n->a", own.arms.position, q)
-    force = _clipped(force + bias[:, 2] * tree.dot("ad,d->a", own.arms.velocity, u), own.force)
-    return _clipped(tree.dot("ad,a->d", own.arms.velocity, force), own.total)
+    length, arms = own.lengths.at(model.tree, q)
+    force = _clipped(force + bias[:, 1] * length + bias[:, 2] * tree.dot("ad,d->a", arms, u), own.force)
+    return _clipped(tree.dot("ad,a->d", arms, force), own.total)
 
 
-def _pulled(tendons: Tendons, q: Array, u: Array) -> Array:
-    """(d,) forces of the springs and dampers of fixed tendons."""
+def _pulled(model: Model, q: Array, u: Array) -> Array:
+    """(d,) forces of the springs and dampers of tendons."""
+    tendons = model.tendons
     stiffness, damping, slack = (jnp.asarray(x, q.dtype) for x in (tendons.stiffness, tendons.damping, tendons.slack))
-    length = tree.dot("kn,n->k", tendons.arms.position, q)
+    length, arms = tendons.lengths.at(model.tree, q)
     pull = stiffness * (length - jnp.clip(length, slack[:, 0], slack[:, 1]))
-    return -tree.dot("kd,k->d", tendons.arms.velocity, pull + damping * tree.dot("kd,d->k", tendons.arms.velocity, u))
+    return -tree.dot("kd,k->d", arms, pull + damping * tree.dot("kd,d->k", arms, u))
 
 
 def _clipped(x: Array, bounds: np.ndarray) -> Array:
@@ -453,14 +455,14 @@ def _clipped(x: Array, bounds: np.ndarray) -> Array:
 
 
 def _stops(model: Model, q: Array, bounds: Array, lower: np.ndarray) -> Array:
-    """Gaps of the joints' stops: low and high ones of hinges and slides, the one of a ball joint's angle."""
+    """Gaps of stops: low and high ones of hinges, slides and tendons, the one of a ball joint's angle."""
     limits = model.limits
-    x = q[limits.position]
+    x = jnp.concatenate([q[limits.position], limits.lengths.at(model.tree, q)[0]])
     bounds = bounds + jnp.asarray(limits.margin[:, None] * np.array([[1.0, -1.0]]), q.dtype)
     gaps = jnp.stack([x - bounds[:, 0], bounds[:, 1] - x], axis=1)
     if lower.size == x.size:
         return gaps.ravel()
-    entries = limits.position[limits.ball][:, None] + np.arange(4)
+    entries = limits.position[limits.ball[: limits.position.size]][:, None] + np.arange(4)
     vector = q[entries]
     size = length(vector[:, 1:])
     angle = 2 * jnp.atan2(size, jnp.abs(vector[:, 0]))

@@ -7,19 +7,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from diffcontact.systems import geoms
 from diffcontact.systems.geoms import Geom
+from diffcontact.systems.tendons import Lengths
 from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Equalities, Place, Tree, coordinates, matrices
 
 # Unsupported parts of a file, which `ignore` leaves out.
 WAIVED = {
     "equality": "constraints of equality of tendons along sites and of deformable bodies",
-    "tendon": "limits, dry friction and inertia of tendons, and forces of those along sites",
-    "actuator": "actuators that are not motors or servos of one hinge, slide or fixed tendon",
+    "tendon": "dry friction and inertia of tendons, and forces of those that wrap about geoms",
+    "actuator": "actuators that are not motors or servos of one hinge, slide or tendon",
     "stiffness": "springs that are not linear, and springs of free joints",
     "damping": "damping that is not linear",
     "plasticity": "springs that yield",
@@ -36,25 +37,27 @@ WAIVED = {
 # Sensors that tell one number.
 SINGLE = ("jointpos", "jointvel", "tendonpos", "tendonvel", "touch")
 # Unsupported forces of a tendon; a tendon without forces is there for sensors.
-_TENDONS = ("stiffnesspoly", "dampingpoly", "limited", "frictionloss", "armature")
+_TENDONS = ("stiffnesspoly", "dampingpoly", "frictionloss", "armature")
 # Number of refused parts, of each kind, or of pairs that an error names.
 NAMED = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Hold joints with stops.
+    """Hold joints with stops, then tendons with limits.
 
     Attributes:
-        names: of the joints (s,).
-        position: (s,) the entry of each in q, the first of a ball's quaternion.
+        names: of the joints and tendons (s,).
+        position: (j,) the entry of each joint in q, the first of a ball's quaternion.
         ball: (s,) whether it is a ball joint, whose angle has one stop.
+        lengths: of the tendons (s - j,).
         margin: (s,) distances at which stops act [rad or m].
     """
 
     names: tuple[str, ...]
     position: np.ndarray
     ball: np.ndarray
+    lengths: Lengths
     margin: np.ndarray
 
 
@@ -80,23 +83,16 @@ class Sensor:
     cutoff: float
 
 
-class Arms(NamedTuple):
-    """Hold the weights (k, d), (k, n) of velocities and of coordinates in weighted sums."""
-
-    velocity: np.ndarray
-    position: np.ndarray
-
-
 @dataclass(frozen=True, eq=False)
 class Tendons:
-    """Hold springs and dampers of fixed tendons.
+    """Hold springs and dampers of tendons.
 
     Attributes:
-        arms: rates and lengths.
+        lengths: of the tendons (k,).
         stiffness, damping: (k,); slack: (k, 2) between these lengths the spring has no force.
     """
 
-    arms: Arms
+    lengths: Lengths
     stiffness: np.ndarray
     damping: np.ndarray
     slack: np.ndarray
@@ -104,15 +100,15 @@ class Tendons:
 
 @dataclass(frozen=True, eq=False)
 class Actuators:
-    """Hold motors and servos of a hinge, a slide or a fixed tendon each.
+    """Hold motors and servos of a hinge, a slide or a tendon each.
 
     Attributes:
-        arms: their rates and lengths, times their gears.
+        lengths: of what they act on, times their gears.
         gain: (a,); bias: (a, 3) a force, and what it adds for each unit of length and of velocity.
         control, force, total: (a, 2), (a, 2), (d, 2) bounds; infinite where there are none.
     """
 
-    arms: Arms
+    lengths: Lengths
     gain: np.ndarray
     bias: np.ndarray
     control: np.ndarray
@@ -135,7 +131,8 @@ class Model:
         start: (n,) the configuration of the file.
         equalities: constraints of equality; independent: the velocities that give all others under these.
         defaults: parameters by name; labels: the names of their entries.
-        numbers: "mass": file's numbers of moving bodies (b,); "limit": of joints (s,); "pair": of the geoms (p, 2).
+        numbers: "mass": file's numbers of moving bodies (b,); "limit": of joints with stops; "rope": of tendons with
+            limits; "pair": of the geoms (p, 2).
     """
 
     source: str | os.PathLike[str]
@@ -277,10 +274,10 @@ class _Reader:
             if kind not in ("connect", "weld", "joint") and not fixed:
                 say("equality", f"equality {self.name('equality', number)!r} ({kind})")
         for number in range(m.ntendon):
-            refused = _TENDONS if self.fixed(number) else ("stiffness", "damping", *_TENDONS)
-            for name in refused:
+            wrapped = self.wrapped(number)
+            for name in ("stiffness", "damping", "limited", *_TENDONS) if wrapped else _TENDONS:
                 if _some(m, f"tendon_{name}", number):
-                    why = name if self.fixed(number) else f"{name}, along sites"
+                    why = f"{name}, wrapped about geoms" if wrapped else name
                     say("tendon", f"tendon {self.name('tendon', number)!r} ({why})")
         for number in range(self._actuators):
             if why := self._unlike_a_motor(number):
@@ -327,10 +324,10 @@ class _Reader:
         of, (tendon,) = m.actuator_trnid[number, 0], self._codes("mjtTrn", "mjTRN_TENDON")
         hinged = m.actuator_trntype[number] in self._codes("mjtTrn", "mjTRN_JOINT", "mjTRN_JOINTINPARENT")
         if m.actuator_trntype[number] == tendon:
-            if not self.fixed(of) or _some(m, "tendon_actfrclimited", of):
-                return "it does not act on a fixed tendon without bounds"
+            if self.wrapped(of) or _some(m, "tendon_actfrclimited", of):
+                return "its tendon is wrapped about geoms, or bounds the force"
         elif not hinged or m.jnt_type[of] < SLIDE:
-            return "it does not act on a hinge, a slide or a fixed tendon"
+            return "it does not act on a hinge, a slide or a tendon"
         if m.actuator_dyntype[number] not in self._codes("mjtDyn", "mjDYN_NONE"):
             return "it has a state of its own"
         affine = m.actuator_biastype[number] in self._codes("mjtBias", "mjBIAS_NONE", "mjBIAS_AFFINE")
@@ -349,37 +346,56 @@ class _Reader:
         """Tell whether a tendon is a weighted sum of joints, not a way along sites."""
         return bool(np.all(self.m.wrap_type[self._wraps(tendon)] == self._codes("mjtWrap", "mjWRAP_JOINT")[0]))
 
+    def wrapped(self, tendon: Any) -> bool:
+        """Tell whether a tendon goes about geoms."""
+        about = self._codes("mjtWrap", "mjWRAP_SPHERE", "mjWRAP_CYLINDER")
+        return bool(np.isin(self.m.wrap_type[self._wraps(tendon)], about).any())
+
     def _wraps(self, tendon: Any) -> slice:
         first = self.m.tendon_adr[tendon]
         return slice(first, first + self.m.tendon_num[tendon])
 
-    def _pulled(self, tendon: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return joints and weights of a fixed tendon."""
-        wraps = self._wraps(tendon)
-        return self.m.wrap_objid[wraps], self.m.wrap_prm[wraps]
+    def _pulled(self, tendon: Any) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int, float]]]:
+        """Return joints and weights of a tendon, and pairs of sites that it goes along, with their weights."""
+        m, wraps = self.m, self._wraps(tendon)
+        if self.fixed(tendon):
+            return m.wrap_objid[wraps], m.wrap_prm[wraps], []
+        (pulley,), before, share, parts = self._codes("mjtWrap", "mjWRAP_PULLEY"), -1, 1.0, []
+        for kind, site, divisor in zip(m.wrap_type[wraps], m.wrap_objid[wraps], m.wrap_prm[wraps], strict=True):
+            if kind == pulley:
+                before, share = -1, 1 / divisor
+                continue
+            if before >= 0:
+                parts.append((before, int(site), share))
+            before = int(site)
+        return np.zeros(0, int), np.zeros(0), parts
 
-    def _acting(self, actuator: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return joints and weights of an actuator."""
+    def _acting(self, actuator: Any) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int, float]]]:
+        """Return joints, weights and pairs of sites of an actuator."""
         m, of = self.m, self.m.actuator_trnid[actuator, 0]
         tendon = m.actuator_trntype[actuator] == self._codes("mjtTrn", "mjTRN_TENDON")[0]
-        joints, weights = self._pulled(of) if tendon else (np.array([of]), np.ones(1))
-        return joints, m.actuator_gear[actuator, 0] * weights
+        joints, weights, parts = self._pulled(of) if tendon else (np.array([of]), np.ones(1), [])
+        gear = m.actuator_gear[actuator, 0]
+        return joints, gear * weights, [(one, other, gear * share) for one, other, share in parts]
 
-    def _arms(self, rows: Sequence[tuple[Any, Any]]) -> Arms:
-        m = self.m
-        found = Arms(np.zeros((len(rows), m.nv)), np.zeros((len(rows), m.nq)))
-        for velocity, position, (joints, weights) in zip(*found, rows, strict=True):
-            np.add.at(velocity, m.jnt_dofadr[joints], weights)
-            np.add.at(position, m.jnt_qposadr[joints], weights)
-        return found
+    def _lengths(self, rows: Sequence[tuple[Any, Any, list[tuple[int, int, float]]]]) -> Lengths:
+        m, at = self.m, self.sites()
+        position, velocity = np.zeros((len(rows), m.nq)), np.zeros((len(rows), m.nv))
+        for number, (joints, weights, _) in enumerate(rows):
+            np.add.at(velocity[number], m.jnt_dofadr[joints], weights)
+            np.add.at(position[number], m.jnt_qposadr[joints], weights)
+        straight = [(number, *part) for number, (*_, parts) in enumerate(rows) for part in parts]
+        ends = np.array([part[1:3] for part in straight], int).reshape(-1, 2)
+        of, share = (np.array([part[i] for part in straight]) for i in (0, 3))
+        return Lengths(position, velocity, of.astype(int), share, at.frame[ends], at.place[ends])
 
     def tendons(self) -> Tendons:
         m = self.m
         stiffness = _first(m.tendon_stiffness) * (not self.off("SPRING", "PASSIVE"))
         damping = _first(m.tendon_damping) * (not self.off("DAMPER", "PASSIVE"))
-        kept = [i for i in np.flatnonzero(stiffness + damping) if self.fixed(i)]
-        arms = self._arms([self._pulled(number) for number in kept])
-        return Tendons(arms, stiffness[kept], damping[kept], m.tendon_lengthspring[kept].copy())
+        kept = [i for i in np.flatnonzero(stiffness + damping) if not self.wrapped(i)]
+        lengths = self._lengths([self._pulled(number) for number in kept])
+        return Tendons(lengths, stiffness[kept], damping[kept], m.tendon_lengthspring[kept].copy())
 
     def actuators(self, ignored: bool) -> Actuators:
         m = self.m
@@ -395,7 +411,7 @@ class _Reader:
         self.actuated = kept
         clamped = m.actuator_ctrllimited[kept] if not self.off("CLAMPCTRL") else np.zeros(kept.size)
         return Actuators(
-            self._arms([self._acting(number) for number in kept]), m.actuator_gainprm[kept, 0],
+            self._lengths([self._acting(number) for number in kept]), m.actuator_gainprm[kept, 0],
             np.where(affine[:, None], m.actuator_biasprm[kept, :3], 0.0),
             _bounds(clamped, m.actuator_ctrlrange[kept]),
             _bounds(m.actuator_forcelimited[kept], m.actuator_forcerange[kept]), total,
@@ -411,9 +427,9 @@ class _Reader:
         for number in kept:
             kind, data, ends = self._equality(number), m.eq_data[number], (m.eq_obj1id[number], m.eq_obj2id[number])
             if kind == "joint" or (kind == "tendon" and all(of < 0 or self.fixed(of) for of in ends)):
-                own = [self._pulled(of) if kind == "tendon" else ([of], 1.0) for of in ends if of >= 0]
+                own = [self._pulled(of) if kind == "tendon" else ([of], 1.0, []) for of in ends if of >= 0]
                 sums = np.zeros((2, m.nq))
-                sums[: len(own)] = self._arms(own).position
+                sums[: len(own)] = self._lengths(own).position
                 joints.append((sums, data[:5]))
             if kind not in ("connect", "weld"):
                 continue
@@ -541,7 +557,7 @@ class _Reader:
         stiffness = np.where(m.jnt_type == FREE, 0.0, m.jnt_stiffness) * (not self.off("SPRING", "PASSIVE"))
         sprung, balls = (np.flatnonzero(kinds) for kinds in (m.jnt_type >= SLIDE, m.jnt_type == BALL))
         joints = self.names("joint", range(m.njnt))
-        stopped = [joints.index(name) for name in limits.names]
+        stopped, ropes = self._limited()
         if unknown := set(frictionloss) - set(joints):
             raise ValueError(
                 f"mechanism(frictionloss=...): {', '.join(sorted(unknown))}: expected some of {', '.join(joints)}"
@@ -574,13 +590,13 @@ class _Reader:
             "stiffness": stiffness,
             "springref": m.qpos_spring,
             "friction": np.array([friction for *_, friction, _ in pairs]),
-            "range": m.jnt_range[stopped].reshape(-1, 2),
+            "range": np.concatenate([m.jnt_range[stopped], m.tendon_range[ropes]]),
             "control": np.zeros(self.actuated.size),
             "frictionloss": loss[rubbing],
         }
         equalities, kept = self._independent(tree, independent)
         labels["independent"] = tuple(labels["velocity"][at] for at in kept)
-        numbers = {"mass": moving, "limit": stopped, "pair": [pair[:2] for pair in pairs]}
+        numbers = {"mass": moving, "limit": stopped, "rope": ropes, "pair": [pair[:2] for pair in pairs]}
         return Model(
             source, tree, bodies, self.sites(), self.sensors(pairs), limits, actuators, self.tendons(), own,
             [(own[one], own[other], margin) for one, other, *_, margin in pairs],
@@ -621,9 +637,9 @@ class _Reader:
             elif what == body:
                 kind += " of a centre of mass"
             elif kind.startswith("joint"):
-                arms = self._arms([([at], 1.0)]).position[0]
+                arms = self._lengths([([at], 1.0, [])]).position[0]
             elif what == tendon and self.fixed(at):
-                arms = self._arms([self._pulled(at)]).position[0]
+                arms = self._lengths([self._pulled(at)]).position[0]
             elif what == tendon:
                 kind += " along sites"
             place, quaternion = self._compose(self.place[of], self.quaternion[of], *own)
@@ -638,12 +654,19 @@ class _Reader:
 
     def limits(self) -> Limits:
         m = self.m
-        kept = np.flatnonzero((m.jnt_limited != 0) & (m.jnt_type != FREE))
-        if self.off("LIMIT", "CONSTRAINT"):
-            kept = kept[:0]
-        return Limits(
-            self.names("joint", kept), m.jnt_qposadr[kept].copy(), m.jnt_type[kept] == BALL, m.jnt_margin[kept].copy()
-        )
+        of, ropes = self._limited()
+        lengths = self._lengths([self._pulled(number) for number in ropes])
+        ball = np.concatenate([m.jnt_type[of] == BALL, np.zeros(ropes.size, bool)])
+        margin = np.concatenate([m.jnt_margin[of], m.tendon_margin[ropes]])
+        names = self.names("joint", of) + self.names("tendon", ropes)
+        return Limits(names, m.jnt_qposadr[of].copy(), ball, lengths, margin)
+
+    def _limited(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return joints and tendons with limits."""
+        m, off = self.m, self.off("LIMIT", "CONSTRAINT")
+        ropes = [number for number in np.flatnonzero(m.tendon_limited) if not (off or self.wrapped(number))]
+        joints = np.flatnonzero((m.jnt_limited != 0) & (m.jnt_type != FREE) & (not off))
+        return joints, np.array(ropes, int)
 
 
 def _listed(refused: list[tuple[str, str]], kinds: Sequence[str]) -> str:

@@ -69,14 +69,16 @@ def write(
                 f"expected {e:.6g} within {tolerance:g}: a shorter option timestep, or tolerance={abs(reached - e):.2g}"
             )
     solref = np.array([found[e][0] for e in wanted.tolist()]).reshape(-1, 2)
-    stops = model.numbers["limit"]
+    stops, ropes = model.numbers["limit"], model.numbers["rope"]
     _pairs_alone(spec, model, given["friction"], solref)
     m = spec.compile()
     # Whatever the compiler would have made of them, they are those of the file.
     for name in (*_OF_BODIES.values(), "body_iquat"):
         getattr(m, name)[:] = getattr(before, name)
     _set_numbers(model, m, given)
-    m.jnt_solref[stops], m.jnt_solimp[stops, :2] = solref[len(given["restitution"]) :], _IMPEDANCE
+    of_stops = solref[len(given["restitution"]) :]
+    m.jnt_solref[stops], m.jnt_solimp[stops, :2] = of_stops[: len(stops)], _IMPEDANCE
+    m.tendon_solref_lim[ropes], m.tendon_solimp_lim[ropes, :2] = of_stops[len(stops) :], _IMPEDANCE
     try:
         spec.copy_back(m)
     except ValueError as error:
@@ -135,7 +137,8 @@ def _set_numbers(model: Model, m: Any, given: dict[str, np.ndarray]) -> None:
         getattr(m, _OF_BODIES[name])[model.numbers["mass"]] = given[name]
     if "gravity" in changed:
         m.opt.gravity[:] = given["gravity"]
-    m.jnt_range[model.numbers["limit"]] = given["range"]
+    stops = model.numbers["limit"]
+    m.jnt_range[stops], m.tendon_range[model.numbers["rope"]] = np.split(given["range"], [len(stops)])
     m.dof_frictionloss[model.rubbing] = given["frictionloss"]
 
 

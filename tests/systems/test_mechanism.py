@@ -80,7 +80,19 @@ actuatorfrclimited="true"/><geom size=".1" pos=".3 0 0"/></body></body></worldbo
 <actuator><motor tendon="tight" gear="3"/>
 <position tendon="geared" kp="4" kv=".3" gear=".5" forcerange="-1 1"/></actuator>
 </mujoco>"""
-MODELS = {"pendulum": PENDULUM, "chain": CHAIN, "arm": ARM, "spider": SPIDER, "tendons": TENDONS}
+# Strings along sites of three bodies and the world, one of them over a pulley and with limits.
+STRINGS = """<mujoco><worldbody><site name="wall" pos=".1 .2 .5"/><body><joint name="one" axis="0 1 0"/>
+<geom size=".1" pos=".3 0 0"/><site name="elbow" pos=".2 .1 0"/><body pos=".3 0 0" euler="10 20 30">
+<joint name="two" type="ball"/><geom type="box" size=".1 .2 .1"/><site name="hand" pos=".3 .2 .1"/></body></body>
+<body name="bob" pos="0 1 1"><freejoint/><geom size=".1"/><site name="bob" pos=".1 0 0"/></body></worldbody>
+<tendon><spatial name="string" stiffness="30" damping=".2" springlength="0 .7"><site site="wall"/><site site="elbow"/>
+<site site="hand"/></spatial><spatial name="pulley" limited="true" range=".2 1.5" margin=".1" stiffness="3">
+<site site="wall"/><site site="bob"/><pulley divisor="2"/><site site="bob"/><site site="hand"/></spatial>
+<fixed name="stop" limited="true" range="-1 2"><joint joint="one" coef="2"/></fixed></tendon>
+<actuator><motor tendon="pulley" gear="3"/><position tendon="string" kp="4" kv=".3"/></actuator></mujoco>"""
+MODELS = {
+    "pendulum": PENDULUM, "chain": CHAIN, "arm": ARM, "spider": SPIDER, "tendons": TENDONS, "strings": STRINGS
+}  # fmt: skip
 ONE_BODY = '<mujoco><worldbody><body name="b">{}<geom name="g" size=".1"/></body>{}</worldbody>{}</mujoco>'
 
 
@@ -424,11 +436,11 @@ def test_friction_and_what_touches_are_those_of_mujoco():
     assert (only.defaults["restitution"], only.defaults["friction"]) == (0.4, 0.1)
 
 
-TENDON = '<tendon><fixed name="t" limited="true" range="0 1"><joint joint="j" coef="1"/></fixed></tendon>'
+TENDON = '<tendon><fixed name="t" frictionloss=".1"><joint joint="j" coef="1"/></fixed></tendon>'
 REFUSED = {
     "tendon": (
         ONE_BODY.format('<joint name="j"/>', "", TENDON),
-        "tendon 't' .limited.",
+        "tendon 't' .frictionloss.",
     ),
     "actuator": (
         ONE_BODY.format('<joint name="j"/>', "", '<actuator><cylinder name="c" joint="j"/></actuator>'),
@@ -456,6 +468,18 @@ def test_what_is_not_supported_is_refused_by_name_and_can_be_waived(kind):
     with pytest.raises(ValueError, match=f"not supported: .*{line}.*ignore=.*'{kind}'"):
         dc.systems.mechanism(text)
     dc.systems.mechanism(text, ignore=(kind,))
+
+
+def test_a_tendon_that_wraps_about_a_geom_is_refused_with_what_acts_on_it():
+    text = STRINGS.replace(
+        '<site site="hand"/></spatial><spatial', '<geom geom="g"/><site site="hand"/></spatial><spatial'
+    ).replace('<geom size=".1" pos=".3 0 0"/>', '<geom name="g" size=".1" pos=".3 0 0"/>')
+    line = r"tendon 'string' \(stiffness, wrapped about geoms\);.* actuator 'actuator 1' \(its tendon is wrapped"
+    with pytest.raises(ValueError, match=line):
+        dc.systems.mechanism(text, contacts=())
+    waived = dc.systems.mechanism(text, contacts=(), ignore=("tendon", "actuator"))
+    assert waived.names["control"] == ("actuator 0",)
+    assert waived.model.tendons.stiffness.tolist() == [3.0]
 
 
 def test_a_constraint_of_a_tendon_along_sites_is_refused_and_can_be_waived():
@@ -507,6 +531,22 @@ def test_a_hinge_has_stops():
     gaps, e = jax.jit(lambda q: (system.gap(0.0, q, {}), system.restitution({})))(np.array([0.2]))
     np.testing.assert_allclose(gaps, [0.2 + np.pi / 2, np.pi / 6 - 0.2], atol=1e-15)
     np.testing.assert_array_equal(e, 0.5)
+
+
+def test_tendons_have_stops_where_mujoco_has_limits():
+    system, m = made(STRINGS, restitution={"pulley": 0.4})
+    d, h = mujoco.MjData(m), 1e-6
+    assert system.names["contacts"] == ("pulley low", "pulley high", "stop low", "stop high")
+    assert system.defaults["stop_restitution"].tolist() == [0.4, 0.0]
+    q, u = state(system)
+    ends = [np.asarray(system.advance(q, u, s, {})) for s in (-h, 0.0, h)]
+    gaps, rows = jax.jit(jax.vmap(lambda q: (system.gap(0.0, q, {}), system.rows(0.0, q, {}))))(np.stack(ends))
+    d.qpos[:] = q
+    mujoco.mj_forward(m, d)
+    _, length, turn = d.ten_length
+    expected = [length - 0.2 - 0.1, 1.5 - length - 0.1, turn + 1, 2 - turn]
+    np.testing.assert_allclose(gaps[1], expected, atol=1e-13)
+    np.testing.assert_allclose(rows[1, :, 0, :-1] @ u, (gaps[2] - gaps[0]) / (2 * h), atol=1e-8)
 
 
 @pytest.mark.full

@@ -37,7 +37,7 @@ DM_CONTROL = {
     "mujoco/testing/assets/arm": ("condim",),
     "mujoco/testing/assets/model_with_ball_joints": (),
     "suite/acrobot": (),
-    "suite/ball_in_cup": ("tendon",),
+    "suite/ball_in_cup": (),
     "suite/cartpole": (),
     "suite/cheetah": (),
     "suite/dog": ("actuator", "condim", "contact"),
@@ -134,8 +134,6 @@ def _without(m, system, kinds):
     """Take out of MuJoCo's model what is left out of the system."""
     if "fluid" in kinds:
         m.opt.density = m.opt.viscosity = 0.0
-    if "tendon" in kinds:
-        m.tendon_stiffness[:], m.tendon_damping[:] = 0.0, 0.0
     kept = system.names["control"]
     for number in range(getattr(m, "nactuator", m.nu)):
         name = mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_ACTUATOR, number) or f"actuator {number}"

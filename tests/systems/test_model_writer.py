@@ -16,7 +16,8 @@ TOY = """<mujoco><compiler inertiafromgeom="true" settotalmass="5"/><worldbody>
   <joint name="slide" type="slide" damping=".2" armature=".1" frictionloss=".3" range="-.1 .2"/></body></body>
 <body pos="3 0 2"><inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/><joint name="socket" type="ball" damping=".1"/>
   <geom name="box" type="box" size=".1 .2 .3" contype="0" conaffinity="0"/></body>
-</worldbody><contact><pair geom1="floor" geom2="box" friction=".7 .7 0 0 0" margin=".01"/></contact></mujoco>"""
+</worldbody><contact><pair geom1="floor" geom2="box" friction=".7 .7 0 0 0" margin=".01"/></contact>
+<tendon><fixed name="rope" limited="true" range="-.3 .2"><joint joint="slide" coef="2"/></fixed></tendon></mujoco>"""
 BALL = """<mujoco><option timestep=".001" gravity="0 0 0" {}/><worldbody>
 <geom name="floor" type="plane" size="9 9 1" zaxis="1 0 2"/>
 <body name="ball"><freejoint/><geom name="shell" size=".1" mass="2.3"/></body>
