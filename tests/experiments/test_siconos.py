@@ -10,8 +10,27 @@ import siconos
 def test_rows_are_states_of_their_example():
     for example in (one() for one in siconos.EXAMPLES.values()):
         q, u = example.columns
-        assert example.rows.shape[1] == 1 + len(q) + len(u) == 1 + len(example.start[0]) + len(example.start[1])
-        assert np.all(np.diff(example.rows[:, 0]) > 0)
+        assert len(q) == len(u) <= len(example.start[0]) == len(example.start[1])
+        assert bool(example.file) == isinstance(example.text, str)
+        if example.file:
+            assert example.rows.shape[1] == 1 + len(q) + len(u)
+            assert np.all(np.diff(example.rows[:, 0]) > 0)
+
+
+def test_blocks_of_the_second_integration_have_their_closed_forms():
+    rock, fall = (one().rows for one in (siconos.rocking_block, siconos.falling_block))
+    start, slender, pace = 0.6 * np.arctan(0.25), np.arctan(0.25), 3 * 9.81 / (2 * np.hypot(0.2, 0.8))
+    # Energy over the height of the pivot, of which each impact keeps r^2.
+    left = rock[:, 6] ** 2 / 2 + pace * (np.cos(slender - np.abs(rock[:, 3])) - np.cos(slender))
+    kept = (1 - 1.5 * np.sin(slender) ** 2) ** 2
+    impacts = np.log(left / (pace * (np.cos(slender - start) - np.cos(slender)))) / np.log(kept)
+    np.testing.assert_allclose(impacts, np.round(impacts), atol=1e-8)
+    assert round(impacts[-1]) == 7
+    # The other one has no friction, and loses energy in impacts only.
+    np.testing.assert_allclose(fall[:, 4], 0.0, atol=1e-13)
+    energy = (fall[:, 4] ** 2 + fall[:, 5] ** 2 + 1.25 / 12 * fall[:, 6] ** 2) / 2 + 9.81 * fall[:, 2]
+    assert np.all(np.diff(energy) < 1e-10)
+    assert energy[-1] < energy[0] - 0.1
 
 
 def write(folder, example, times):
