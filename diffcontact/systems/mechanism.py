@@ -15,7 +15,7 @@ from jax import Array
 from diffcontact.drawing import Coordinate, Drawing
 from diffcontact.numerics.linear import length
 from diffcontact.system import System
-from diffcontact.systems import geoms, model_file, model_writer, observed, poses, tree
+from diffcontact.systems import geoms, inertia, model_file, model_writer, observed, poses, tree
 from diffcontact.systems.constrained import constrained
 from diffcontact.systems.model_file import Model
 from diffcontact.systems.observed import Observed
@@ -27,6 +27,7 @@ _OF = {
     "mass": "mass",
     "inertia": "mass",
     "centre": "mass",
+    "log_cholesky": "mass",
     "armature": "velocity",
     "damping": "velocity",
     "stiffness": "joint",
@@ -61,6 +62,20 @@ class Mechanism(System):
         return self.model.start.copy()
 
     @property
+    def log_cholesky(self) -> np.ndarray:
+        """(b, 10) mass, inertia and centre of mass of each body of the file, as the parameter `log_cholesky`.
+
+        Any ten numbers are those of a solid body (`inertia`), so that a fit may change them all without bounds.
+
+        Raises:
+            ValueError: the file's inertia of a body is that of no solid one.
+        """
+        values = self.model.defaults
+        axes = tree.matrices(self.model.bodies.principal)
+        tensors = np.einsum("bij,bj,bkj->bik", axes, values["inertia"], axes)
+        return inertia.log_cholesky(values["mass"], tensors, values["centre"], self.model.labels["mass"])
+
+    @property
     def names(self) -> dict[str, tuple[str, ...]]:
         """Parameter -> what its entries belong to: bodies, joints, pairs of geoms "floor/foot", actuators.
 
@@ -89,7 +104,8 @@ class Mechanism(System):
         for number, name in enumerate(known):
             if name == "/".join(names) or name == "/".join(names[::-1]):
                 return number
-        raise ValueError(f"index({parameter!r}, {', '.join(map(repr, names))}): expected one of {', '.join(known)}")
+        expected = f"one of {', '.join(known)}" if known else f"a parameter, one of {', '.join(self.names)}"
+        raise ValueError(f"index({parameter!r}, {', '.join(map(repr, names))}): expected {expected}")
 
     def body_poses(self, q: Any) -> Array:
         """(..., b, 7) places and unit quaternions of all bodies that move, in the order of `names["mass"]`.
@@ -181,6 +197,9 @@ class Mechanism(System):
             for name in self.model.defaults
         }
         given |= {name: value for name, value in self.model.defaults.items() if name not in params}
+        if "log_cholesky" in params:
+            own = _inertial(self.model, params, jnp.zeros(()).dtype, along="body")
+            given |= dict(zip(("mass", "tensor", "centre"), (np.asarray(x, float) for x in own), strict=True))
         for name, value in (("speed", speed), ("tolerance", tolerance)):
             if not value > 0:
                 raise ValueError(f"write({name}={value!r}): expected a number above 0")
@@ -228,13 +247,16 @@ def mechanism(
         gravity (3,) [m/s^2]             mass (b,) [kg]                  inertia (b, 3), principal [kg m^2]
         centre (b, 3) of mass [m]        armature, damping (d,)          stiffness (j,), springref (n,)
         friction, restitution (p,)       stop_restitution (s,)           range (s, 2) [m or rad]
-        control (a,)                     frictionloss (f,) [N m or N]
+        control (a,)                     frictionloss (f,) [N m or N]     log_cholesky (b, 10)
 
     for b bodies that move, j joints, p pairs of geoms, s joints and tendons with a range, f velocities of joints with
-    dry friction; `centre` and `inertia` are in the body's frame and along the file's principal axes. Actuators are
-    motors and servos of one hinge, slide or tendon each, with force gain control + bias_0 + bias_1 gear q + bias_2 gear
-    u, within the file's bounds; of a tendon q and u are its length and its rate. Tendons, fixed ones and those along
-    sites, with pulleys, have the file's springs, dampers and limits. These are hard: what is taut does not stretch.
+    dry friction; `centre` and `inertia` are in the body's frame and along the file's principal axes. `log_cholesky`
+    stands for these two and the mass: any ten numbers are those of a solid body (`Mechanism.log_cholesky`).
+
+    Actuators are motors and servos of one hinge, slide or tendon each, with force gain control + bias_0 + bias_1 gear q
+    + bias_2 gear u, within the file's bounds; of a tendon q and u are its length and its rate. Tendons, fixed ones and
+    those along sites, with pulleys, have the file's springs, dampers and limits. These are hard: what is taut does not
+    stretch.
 
     Constraints of equality (connect, weld, joint, fixed tendon) hold exactly and always (`constrained`): velocities u
     are then those of some joints, `names["independent"]`, which give all others. Along the axes of free joints and in
@@ -300,7 +322,7 @@ def _coefficients(what, given, pairs, joints, otherwise) -> np.ndarray:
     """(p + s,) coefficients of pairs and of joints with stops."""
     names = [*pairs, *joints]
     if not isinstance(given, Mapping):
-        return np.full(len(names), float(given))
+        return _allowed(what, np.full(len(names), float(given)))
     found = np.array(otherwise, float)
     for key, value in given.items():
         labels = {key} if isinstance(key, str) else {"/".join(key), "/".join(key[::-1])}
@@ -308,7 +330,15 @@ def _coefficients(what, given, pairs, joints, otherwise) -> np.ndarray:
         if not at:
             raise ValueError(f"mechanism({what}=...): {key!r}: expected one of {', '.join(names)}")
         found[at] = value
-    return found
+    return _allowed(what, found)
+
+
+def _allowed(what: str, values: np.ndarray) -> np.ndarray:
+    most = 1.0 if what == "restitution" else np.inf
+    if not np.all((values >= 0) & (values <= most)):
+        expected = "within [0, 1]" if most == 1.0 else "at least 0"
+        raise ValueError(f"mechanism({what}=...): expected numbers {expected}, got {values.tolist()}")
+    return values
 
 
 def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanism:
@@ -322,18 +352,15 @@ def _system(model: Model, control: Callable | None, impact_law: str) -> Mechanis
     def value(name, params, dtype):
         return _value(model, name, params, dtype)
 
-    def inertial(params, dtype):
-        return [value(name, params, dtype) for name in ("mass", "inertia", "centre")]
-
     def mass(q, params):
-        own = tree.mass_matrix(joints, bodies, q, *inertial(params, q.dtype))
+        own = tree.mass_matrix(joints, bodies, q, *_inertial(model, params, q.dtype))
         return own + jnp.diag(value("armature", params, q.dtype))
 
     def force(t, q, u, params):
-        m, inertia, centre = inertial(params, q.dtype)
+        m, moments, centre = _inertial(model, params, q.dtype)
         share = jnp.asarray(1 - model.buoyancy, q.dtype)
         weight = (m * share)[:, None] * value("gravity", params, q.dtype)[None]
-        f = tree.inertial_force(joints, bodies, q, u, m, inertia, centre, weight)
+        f = tree.inertial_force(joints, bodies, q, u, m, moments, centre, weight)
         f = f - value("damping", params, q.dtype) * u + _springs(model, params, q)
         if model.tendons.stiffness.size:
             f = f + _pulled(model, q, u)
@@ -410,6 +437,23 @@ def _value(model: Model, name: str, params: Any, dtype: Any) -> Array:
     if given.shape != default.shape and not one_for_all:
         raise ValueError(f"params[{name!r}]: expected shape {default.shape}, got {given.shape}")
     return jnp.broadcast_to(given, default.shape)
+
+
+def _inertial(model: Model, params: Any, dtype: Any, along: str = "principal") -> tuple[Array, Array, Array]:
+    """Masses (b,), moments (b, 3) or tensors of inertia (b, 3, 3) along these axes, and centres of mass (b, 3)."""
+    if "log_cholesky" not in params:
+        mass, moments, centre = (_value(model, name, params, dtype) for name in ("mass", "inertia", "centre"))
+        return mass, moments, centre
+    given, count = jnp.asarray(params["log_cholesky"], dtype), len(model.defaults["mass"])
+    if given.shape != (count, 10):
+        raise ValueError(f"params['log_cholesky']: expected shape {(count, 10)}, got {given.shape}")
+    if twice := [name for name in ("mass", "inertia", "centre") if name in params]:
+        raise ValueError(f"params['log_cholesky']: it stands for {', '.join(twice)}, expected none of these")
+    mass, tensor, centre = inertia.solid(given)
+    if along == "principal":
+        axes = tree.matrices(model.bodies.principal)
+        tensor = tree.dot("bji,bjk,bkl->bil", axes, tensor, axes)
+    return mass, tensor, centre
 
 
 def _springs(model: Model, params: Any, q: Array) -> Array:

@@ -495,6 +495,10 @@ class _Reader:
         found = {} if self.off("CONTACT", "CONSTRAINT") else self._colliding()
         if contacts is not None:
             named = {frozenset(self.names("geom", pair)): pair for pair in found}
+            contacts = list(contacts)
+            for pair in contacts:
+                if isinstance(pair, str) or len(pair) != 2:
+                    raise ValueError(f"mechanism(contacts=...): expected pairs of names of geoms, got {pair!r}")
             asked = [frozenset(pair) for pair in contacts]
             if missing := [" and ".join(sorted(pair)) for pair in asked if pair not in named]:
                 raise ValueError(

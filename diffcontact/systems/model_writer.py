@@ -75,15 +75,20 @@ def write(
     # Whatever the compiler would have made of them, they are those of the file.
     for name in (*_OF_BODIES.values(), "body_iquat"):
         getattr(m, name)[:] = getattr(before, name)
+    given = dict(given)
+    if (tensors := given.pop("tensor", None)) is not None:
+        given["inertia"], turned = _principal(mujoco, tensors)
+        m.body_iquat[model.numbers["mass"]] = turned
     _set_numbers(model, m, given)
     of_stops = solref[len(given["restitution"]) :]
     m.jnt_solref[stops], m.jnt_solimp[stops, :2] = of_stops[: len(stops)], _IMPEDANCE
     m.tendon_solref_lim[ropes], m.tendon_solimp_lim[ropes, :2] = of_stops[len(stops) :], _IMPEDANCE
     try:
         spec.copy_back(m)
+        text = spec.to_xml()
     except ValueError as error:
         raise ValueError(f"write: MJCF has no place for these numbers: {' '.join(str(error).split())}") from error
-    write_atomically(Path(path), spec.to_xml())
+    write_atomically(Path(path), text)
     return {name: found[e][1] for name, e in zip(names, wanted.tolist(), strict=True)}
 
 
@@ -120,6 +125,14 @@ def _pairs_alone(spec: Any, model: Model, friction: np.ndarray, solref: np.ndarr
         made.condim = 3 if friction[number] > 0 else 1
         made.friction[:2], made.solref[:], made.solimp[:2] = friction[number], solref[number], _IMPEDANCE
         made.margin = model.pairs[number][2]
+
+
+def _principal(mujoco: Any, tensors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return principal moments (b, 3) and quaternions of their axes (b, 4) of tensors of inertia (b, 3, 3)."""
+    moments, axes, turned = np.zeros((len(tensors), 3)), np.zeros(9), np.zeros((len(tensors), 4))
+    for row, quaternion, tensor in zip(moments, turned, tensors, strict=True):
+        mujoco.mju_eig3(row, axes, quaternion, tensor.ravel())
+    return moments, turned
 
 
 def _set_numbers(model: Model, m: Any, given: dict[str, np.ndarray]) -> None:

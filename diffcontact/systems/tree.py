@@ -286,8 +286,8 @@ def _carried(tree: Tree, bodies: Body, q: Array, centre: Array) -> Array:
 
 def mass_matrix(tree: Tree, bodies: Body, q: Array, mass: Array, inertia: Array, centre: Array) -> Array:
     """Return sum J^T D J (d, d), without armature; arguments as of `inertial_force`."""
-    J, D = _carried(tree, bodies, q, centre), _weights(mass, inertia)
-    return dot("bid,bie->de", D[:, :, None] * J, J)
+    J = _carried(tree, bodies, q, centre)
+    return dot("bid,bie->de", _momenta(mass, inertia, J), J)
 
 
 def inertial_force(
@@ -298,18 +298,22 @@ def inertial_force(
     The angular velocities w_p = R^T w along the principal axes have R^T w' = w_p', so that D J' u needs no other term.
 
     Args:
-        mass: (b,) [kg], inertia: (b, 3) principal moments [kg m^2], centre: (b, 3) of mass in the body's frame [m].
+        mass: (b,) [kg], centre: (b, 3) of mass in the body's frame [m].
+        inertia: (b, 3) moments [kg m^2] about the principal axes, or (b, 3, 3) along the axes of `bodies.principal`.
         weight: (b, 3) forces on the centres of mass [N].
     """
     J, dJ = jax.jvp(lambda q: _carried(tree, bodies, q, centre), (q,), (tree.rate(q, u),))
-    w = dot("bid,d->bi", J[:, 3:], u)
-    given = jnp.concatenate([weight, -jnp.cross(w, inertia * w)], axis=1)
-    return dot("bid,bi->d", J, given - _weights(mass, inertia) * dot("bid,d->bi", dJ, u))
+    velocity, bent = (dot("bid,d->bi", of, u)[:, :, None] for of in (J, dJ))
+    gyroscopic = jnp.cross(velocity[:, 3:, 0], _momenta(mass, inertia, velocity)[:, 3:, 0])
+    given = jnp.concatenate([weight, -gyroscopic], axis=1)
+    return dot("bid,bi->d", J, given - _momenta(mass, inertia, bent)[:, :, 0])
 
 
-def _weights(mass: Array, inertia: Array) -> Array:
-    """Return D (b, 6)."""
-    return jnp.concatenate([jnp.broadcast_to(mass[:, None], inertia.shape), inertia], axis=1)
+def _momenta(mass: Array, inertia: Array, velocity: Array) -> Array:
+    """Return D times velocities (b, 6, k)."""
+    w = velocity[:, 3:]
+    spins = inertia[:, :, None] * w if inertia.ndim == 2 else dot("bij,bjk->bik", inertia, w)
+    return jnp.concatenate([mass[:, None, None] * velocity[:, :3], spins], axis=1)
 
 
 def _unit(quaternion: Array) -> Array:

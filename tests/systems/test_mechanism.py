@@ -70,6 +70,8 @@ LOOP = """<mujoco><option><flag contact="disable"/></option><worldbody>
 <tendon tendon1="wheels" tendon2="sum" polycoef=".1 .5 .2 0 0"/></equality><tendon><fixed name="wheels">
 <joint joint="wheel" coef="2"/></fixed><fixed name="sum"><joint joint="crank" coef=".8"/><joint joint="pin" coef=".1"/>
 </fixed></tendon></mujoco>"""
+STOPPED = """<mujoco><option gravity="0 0 0"/><worldbody><body><joint name="hinge" axis="0 1 0" range="-90 30"/>
+<geom size=".1" pos="0 0 -1" mass="2"/></body></worldbody></mujoco>"""
 # Weighted sums of joints with springs, dampers, a motor and a servo.
 TENDONS = """<mujoco><worldbody><body><joint name="one" axis="0 1 0" ref="10"/><geom size=".1" pos=".3 0 0"/>
 <body pos=".3 0 0"><joint name="two" axis="1 1 0"/><joint name="three" type="slide" axis="1 0 0" actuatorfrcrange="-1 2"
@@ -232,6 +234,8 @@ def test_parameters_replace_numbers_of_the_file():
     np.testing.assert_allclose(force, forces, atol=1e-12)
     with pytest.raises(ValueError, match=r"params\['mass'\]: expected shape \(6,\), got \(2,\)"):
         jax.eval_shape(system.mass, q, {"mass": np.ones(2)})
+    with pytest.raises(ValueError, match=r"index\('masses', 'bob'\): expected a parameter, one of mass, inertia"):
+        system.index("masses", "bob")
     with pytest.raises(ValueError, match=r"index\('mass', 'wing'\): expected one of base, arm, rod"):
         system.index("mass", "wing")
 
@@ -504,6 +508,8 @@ def test_a_constraint_of_a_tendon_along_sites_is_refused_and_can_be_waived():
         (LOOP, {"independent": ["crank", "pin"]}, "expected 1 velocities that give all others, got 2"),
         (PENDULUM, {"contacts": [("a", "b")]}, "geoms that do not touch in this model: a and b"),
         (PENDULUM, {"control": 1.0}, "control=1.0.: expected a function"),
+        (PENDULUM, {"contacts": ["floor"]}, "expected pairs of names of geoms, got 'floor'"),
+        (STOPPED, {"restitution": 1.5}, r"restitution=\.\.\.\): expected numbers within \[0, 1\], got \[1.5\]"),
         (3, {}, "expected a path or text"),
     ],
 )
@@ -519,10 +525,6 @@ def test_files_are_read_and_pictures_have_every_geom(tmp_path):
     assert shapes == ["Wall", "Ball", *["Polyhedron", "Ball"] * 2, "Polyhedron", *["Line"] * 3]
     assert [one.name for one in system.draw.coordinates({})][:3] == ["x of joint 0", "y of joint 0", "z of joint 0"]
     np.testing.assert_allclose(system.draw.up({}), [0, 0, 1])
-
-
-STOPPED = """<mujoco><option gravity="0 0 0"/><worldbody><body><joint name="hinge" axis="0 1 0" range="-90 30"/>
-<geom size=".1" pos="0 0 -1" mass="2"/></body></worldbody></mujoco>"""
 
 
 def test_a_hinge_has_stops():
