@@ -254,7 +254,8 @@ def mechanism(
     stands for these two and the mass: any ten numbers are those of a solid body (`Mechanism.log_cholesky`).
 
     Actuators are motors and servos of one hinge, slide or tendon each, with force gain control + bias_0 + bias_1 gear q
-    + bias_2 gear u, within the file's bounds; of a tendon q and u are its length and its rate. Tendons, fixed ones and
+    + bias_2 gear u, within the file's bounds; of a tendon q and u are its length and its rate. An actuator of a site
+    pushes it with force times gear, a force and a torque along its axes: a rotor or a nozzle. Tendons, fixed ones and
     those along sites, with pulleys, have the file's springs, dampers and limits. These are hard: what is taut does not
     stretch.
 

@@ -20,7 +20,7 @@ from diffcontact.systems.tree import BALL, FREE, SLIDE, Body, Equalities, Place,
 WAIVED = {
     "equality": "constraints of equality of tendons along sites and of deformable bodies",
     "tendon": "dry friction and inertia of tendons, and forces of those that wrap about geoms",
-    "actuator": "actuators that are not motors or servos of one hinge, slide or tendon",
+    "actuator": "actuators that are not motors or servos of one hinge, slide, tendon or site",
     "stiffness": "springs that are not linear, and springs of free joints",
     "damping": "damping that is not linear",
     "plasticity": "springs that yield",
@@ -100,7 +100,7 @@ class Tendons:
 
 @dataclass(frozen=True, eq=False)
 class Actuators:
-    """Hold motors and servos of a hinge, a slide or a tendon each.
+    """Hold motors and servos of a hinge, a slide, a tendon or a site each.
 
     Attributes:
         lengths: of what they act on, times their gears.
@@ -326,8 +326,11 @@ class _Reader:
         if m.actuator_trntype[number] == tendon:
             if self.wrapped(of) or _some(m, "tendon_actfrclimited", of):
                 return "its tendon is wrapped about geoms, or bounds the force"
+        elif self._thrusts(number):
+            if m.actuator_trnid[number, 1] >= 0:
+                return "it acts on a site relative to another"
         elif not hinged or m.jnt_type[of] < SLIDE:
-            return "it does not act on a hinge, a slide or a tendon"
+            return "it does not act on a hinge, a slide, a tendon or a site"
         if m.actuator_dyntype[number] not in self._codes("mjtDyn", "mjDYN_NONE"):
             return "it has a state of its own"
         affine = m.actuator_biastype[number] in self._codes("mjtBias", "mjBIAS_NONE", "mjBIAS_AFFINE")
@@ -371,23 +374,35 @@ class _Reader:
         return np.zeros(0, int), np.zeros(0), parts
 
     def _acting(self, actuator: Any) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int, float]]]:
-        """Return joints, weights and pairs of sites of an actuator."""
+        """Return joints, weights and pairs of sites of an actuator; none of a thruster."""
         m, of = self.m, self.m.actuator_trnid[actuator, 0]
         tendon = m.actuator_trntype[actuator] == self._codes("mjtTrn", "mjTRN_TENDON")[0]
-        joints, weights, parts = self._pulled(of) if tendon else (np.array([of]), np.ones(1), [])
+        own = np.array([of] * (not self._thrusts(actuator)), int)
+        joints, weights, parts = self._pulled(of) if tendon else (own, np.ones(own.size), [])
         gear = m.actuator_gear[actuator, 0]
         return joints, gear * weights, [(one, other, gear * share) for one, other, share in parts]
 
-    def _lengths(self, rows: Sequence[tuple[Any, Any, list[tuple[int, int, float]]]]) -> Lengths:
+    def _thrusts(self, actuator: Any) -> bool:
+        """Tell whether an actuator pushes a site."""
+        return self.m.actuator_trntype[actuator] == self._codes("mjtTrn", "mjTRN_SITE")[0]
+
+    def _lengths(
+        self, rows: Sequence[tuple[Any, Any, list[tuple[int, int, float]]]], thrusters: Sequence[tuple[int, Any]] = ()
+    ) -> Lengths:
+        """Hold lengths of rows as `_pulled` returns them; thrusters are numbers of rows, and their actuators."""
         m, at = self.m, self.sites()
         position, velocity = np.zeros((len(rows), m.nq)), np.zeros((len(rows), m.nv))
         for number, (joints, weights, _) in enumerate(rows):
             np.add.at(velocity[number], m.jnt_dofadr[joints], weights)
             np.add.at(position[number], m.jnt_qposadr[joints], weights)
-        straight = [(number, *part) for number, (*_, parts) in enumerate(rows) for part in parts]
-        ends = np.array([part[1:3] for part in straight], int).reshape(-1, 2)
-        of, share = (np.array([part[i] for part in straight]) for i in (0, 3))
-        return Lengths(position, velocity, of.astype(int), share, at.frame[ends], at.place[ends])
+        ways = [(number, *part) for number, (*_, parts) in enumerate(rows) for part in parts]
+        ends = np.array([way[1:3] for way in ways], int).reshape(-1, 2)
+        straight = np.array([way[0] for way in ways], int), np.array([way[3] for way in ways])
+        pushing, actuators = (np.array([one[i] for one in thrusters], int) for i in range(2))
+        sites, gear = m.actuator_trnid[actuators, 0], m.actuator_gear[actuators].reshape(-1, 2, 3)
+        wrench = np.einsum("pij,pkj->pki", matrices(at.quaternion[sites]), gear)
+        thrust = pushing, at.frame[sites], at.place[sites], wrench
+        return Lengths(position, velocity, *straight, at.frame[ends], at.place[ends], *thrust)
 
     def tendons(self) -> Tendons:
         m = self.m
@@ -408,10 +423,10 @@ class _Reader:
         total = np.tile([-np.inf, np.inf], (m.nv, 1))
         for number in np.flatnonzero(m.jnt_actfrclimited):
             total[m.jnt_dofadr[number]] = m.jnt_actfrcrange[number]
-        self.actuated = kept
+        self.actuated, thrusters = kept, [(row, number) for row, number in enumerate(kept) if self._thrusts(number)]
         clamped = m.actuator_ctrllimited[kept] if not self.off("CLAMPCTRL") else np.zeros(kept.size)
         return Actuators(
-            self._lengths([self._acting(number) for number in kept]), m.actuator_gainprm[kept, 0],
+            self._lengths([self._acting(number) for number in kept], thrusters), m.actuator_gainprm[kept, 0],
             np.where(affine[:, None], m.actuator_biasprm[kept, :3], 0.0),
             _bounds(clamped, m.actuator_ctrlrange[kept]),
             _bounds(m.actuator_forcelimited[kept], m.actuator_forcerange[kept]), total,

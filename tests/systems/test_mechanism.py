@@ -92,8 +92,15 @@ STRINGS = """<mujoco><worldbody><site name="wall" pos=".1 .2 .5"/><body><joint n
 <site site="wall"/><site site="bob"/><pulley divisor="2"/><site site="bob"/><site site="hand"/></spatial>
 <fixed name="stop" limited="true" range="-1 2"><joint joint="one" coef="2"/></fixed></tendon>
 <actuator><motor tendon="pulley" gear="3"/><position tendon="string" kp="4" kv=".3"/></actuator></mujoco>"""
+# Thrusters at tilted sites, one with a torque and one with a damper along its way.
+ROCKET = """<mujoco><worldbody><body><freejoint/><geom type="box" size=".1 .2 .3" mass="1"/><body pos=".2 0 0">
+<joint name="gimbal" axis="1 1 0"/><geom size=".1" mass=".3"/>
+<site name="nozzle" pos=".1 .2 .3" euler="10 20 30"/></body><site name="rotor" pos="0 .2 0" euler="50 0 0"/></body>
+</worldbody><actuator><motor site="rotor" gear="0 0 2 0 0 .3"/>
+<velocity site="nozzle" kv=".4" gear="1 2 3 .1 .2 .3"/></actuator></mujoco>"""
 MODELS = {
-    "pendulum": PENDULUM, "chain": CHAIN, "arm": ARM, "spider": SPIDER, "tendons": TENDONS, "strings": STRINGS
+    "pendulum": PENDULUM, "chain": CHAIN, "arm": ARM, "spider": SPIDER, "tendons": TENDONS, "strings": STRINGS,
+    "rocket": ROCKET,
 }  # fmt: skip
 ONE_BODY = '<mujoco><worldbody><body name="b">{}<geom name="g" size=".1"/></body>{}</worldbody>{}</mujoco>'
 
