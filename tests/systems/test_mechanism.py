@@ -342,8 +342,8 @@ def test_boxes_and_cylinders_touch_where_mujoco_has_them():
 
 # MuJoCo rounds vertices of meshes to single precision, which these have.
 CUBOID = " ".join(f"{x} {y} {z}" for x in (-0.125, 0.125) for y in (-0.0625, 0.0625) for z in (-0.25, 0.25))
-MESHES = f"""<mujoco><asset><mesh name="skew" vertex="0 0 0  .3 0 0  0 .2 0  0 .1 .4  .05 .05 .05"/>
-<mesh name="cuboid" vertex="{CUBOID} 0 0 0"/></asset><worldbody>
+MESHES = f"""<mujoco><asset><mesh name="skew" vertex=".05 .05 .05  0 0 0  .3 0 0  0 .2 0  0 .1 .4"/>
+<mesh name="cuboid" vertex="0 0 0 {CUBOID}"/></asset><worldbody>
 <geom name="floor" type="plane" size="5 5 1" euler="10 20 0" contype="2" conaffinity="0"/><body><freejoint/>
 <geom name="skew" type="mesh" mesh="skew" pos=".1 .2 .3" euler="10 20 30" contype="0" conaffinity="2"/></body>
 <body><freejoint/><geom name="cuboid" type="mesh" mesh="cuboid" contype="0" conaffinity="2"/></body>
