@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
 from . import scene
-from .table import best, seconds, size
+from .table import absent, best, seconds, size
 
 HERE = Path(__file__).parent
 
@@ -28,6 +28,7 @@ def page(measured: list[dict]) -> str:
     return template.render(
         measured=measured,
         problems=problems,
+        absent=absent(measured),
         # A script ends at the first "</", wherever it stands.
         data=Markup(json.dumps(data).replace("<", "\\u003c")),
         # Names of classes may break where a word begins.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import scene
+from . import peers, scene
 from .measure import Row
 
 
@@ -42,6 +42,12 @@ def seconds(row: dict) -> str:
     return f"{'-' if first is None else f'{first:.2g}'} | {row['seconds']:.1g}"
 
 
+def absent(measured: list[dict]) -> str:
+    """The engines that were not measured, and why that is; nothing if there are none."""
+    names = ", ".join(name for name in peers.ALL if name not in {document["peer"] for document in measured})
+    return f"Not measured, since not installed or stopped before they had finished a motion: {names}." if names else ""
+
+
 def text(measured: list[dict]) -> str:
     """A line for every problem, at the finest step: errors of state | Jacobian of each engine; then seconds."""
 
@@ -56,4 +62,4 @@ def text(measured: list[dict]) -> str:
             rows = [best(document["rows"], name) for document in measured]
             cells = ["-" if row is None else cell(row) for row in rows]
             lines.append(f"{name:15}" + " ".join(f"{cell:>13}" for cell in cells))
-    return "\n".join(lines)
+    return "\n".join([*lines, absent(measured)]).rstrip()

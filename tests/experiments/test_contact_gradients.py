@@ -1,6 +1,7 @@
 """Contact gradients: the exact answers twice, what a row counts, and ours at rounding or at its order."""
 
 import json
+import time
 from decimal import Decimal
 
 import numpy as np
@@ -116,6 +117,28 @@ def test_what_cannot_be_and_what_fails_are_rows(flight):
     assert (row.note, row.state) == ("has no floor", None)
     (row,) = measure.rows(Peer("none", (1e-2,), lambda problem: "", broken, "", ""), flight)
     assert row.note == "RuntimeError: no such contact"
+
+
+def test_the_first_gradient_is_timed_with_its_compilation(flight):
+    """Nothing compiles before it; and with further steps, which the same program serves, its compilation counts too."""
+    called, known = [], lever()
+
+    def states(*given):
+        called.append("states")
+        return known.states(*given)
+
+    def jacobian(problem, theta, h, setting):
+        begin = time.process_time()
+        while time.process_time() < begin + (0.02 if called else 0.2):
+            pass
+        called.append("jacobian")
+        return known.states(problem, theta[None], h, setting)[0], np.zeros((1, 2, 4))
+
+    engine = Peer("own", (1e-2, 5e-3), lambda problem: "", states, "", "", jacobian=jacobian, differences=False)
+    coarse, fine = measure.rows(engine, flight)
+    assert called == ["jacobian"] * 4
+    assert min(coarse.first, fine.first) > 0.15
+    assert max(coarse.seconds, fine.seconds) < 0.15
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
