@@ -21,20 +21,27 @@
 #
 #     min_{r >= 0} |M^(1/2) (u' - u - h g) - M^(-1/2) N^T r| / |M^(1/2) h g|
 #
-# Ten spheres on two cores of a Xeon on which others computed, 18 contacts a copy in the mean (`--scenes "10 spheres"
-# --batches 1 256 --limit 20`; MJX and Brax were not installed, 16 384 copies took longer than 400 s to begin there, and
-# no GPU was at hand):
+# Ten spheres on one core of a Xeon on which others computed, 18 contacts a copy in the mean, 16 in MJX (`taskset -c 1
+# python experiments/bench_simulators.py --scenes "10 spheres" --limit 30`, half an hour; what a call would take longer
+# than 30 s for is left out; no GPU was at hand):
 #
 # | simulator | copies | steps/s | with gradient | compile, s | residual | overlap |
 # |---|---|---|---|---|---|---|
-# | VelocityProjection, float32 | 1 | 24 000 | 8 200 | 7, 13 | 1e-6 | 8e-6 |
-# | | 256 | 56 000 | 21 000 | 7, 17 | 1e-6 | 8e-6 |
-# | VelocityProjection, float64 | 1 | 8 200 | 9 500 | 8, 13 | 3e-15 | 1e-14 |
-# | | 256 | 39 000 | 23 000 | 10, 16 | 3e-15 | 1e-14 |
-# | MuJoCo C, float64 | 1 | 51 000 | 820 | 0 | 3e-15 | 0.18 |
-# | | 256 | 54 000 | left out | 0 | 3e-15 | 0.18 |
+# | VelocityProjection, float32 | 1 | 29 000 | 16 000 | 6, 11 | 1e-6 | 8e-6 |
+# | | 256 | 78 000 | 34 000 | 7, 12 | 1e-6 | 8e-6 |
+# | | 16 384 | 66 000 | left out | 6 | 1e-6 | 8e-6 |
+# | VelocityProjection, float64 | 1 | 25 000 | 17 000 | 6, 9 | 3e-15 | 1e-14 |
+# | | 256 | 65 000 | 28 000 | 7, 10 | 3e-15 | 1e-14 |
+# | | 16 384 | 69 000 | left out | 6 | 3e-15 | 1e-14 |
+# | MuJoCo C 3.17, float64 | 1 | 53 000 | 840 | 0 | 3e-15 | 0.18 |
+# | | 256 | 56 000 | left out | 0 | 3e-15 | 0.18 |
+# | | 16 384 | 54 000 | left out | 0 | 3e-15 | 0.18 |
+# | MJX 3.17, float32 | 1 | 12 000 | 2 000 | 7, 28 | 1e-6 | 0.18 |
+# | | 256 | 13 000 | 3 000 | 12, 35 | 1e-6 | 0.18 |
+# | Brax spring 0.14, float32 | 1 | 28 000 | 4 100 | 7, 31 | 1e-6 | 0.09 |
+# | | 256 | 46 000 | 6 400 | 10, 35 | 1e-6 | 0.09 |
 #
-# One copy alone is where MuJoCo C is ahead, twice as fast; its gradient is by differences.
+# One copy alone is where MuJoCo C is ahead, 1.8 times as fast; its gradient is by differences.
 #
 # Every simulator runs in a process of its own and is stopped where a case takes longer than its limit; a batch is left
 # out where the one before says that a call would take longer than `--limit`. What is not installed
