@@ -181,9 +181,11 @@ def pass_by(system, params, h, flight, at, due: Due, limits: Limits, all_at_once
         free, bend = free_acceleration(system, params, t, q, w, place.mass), bends(system, params, t, q, w)
         here, speeds = Limits.at(place, size, w, free, place.rows @ free + bend, h, flight, t), place.velocity(w)
         here = here.at_least(limits)
-        # Gauss' principle, asked of the gaps some seconds later.
-        room = bend[:, 0] + 2 * jnp.maximum(speeds[:, 0], 0.0) / flight
-        room = room + jnp.where(ahead, 2 * jnp.maximum(place.gap, 0.0) / flight**2, 0.0)
+        # Gauss' principle, asked of the gaps some seconds later. Rounding is no way that is left, however short these.
+        opening = jnp.where(speeds[:, 0] > here.velocity, speeds[:, 0], 0.0)
+        room = bend[:, 0] + 2 * opening / flight
+        apart = jnp.where(ahead & (place.gap > here.gap), place.gap, 0.0)
+        room = room + 2 * apart / flight**2
         room = jnp.where(so_far.possible, room, jnp.maximum(room, 0.0))
         bounce = so_far.jump._replace(bounce=part & ~so_far.soft, flows=flows)
         back = jnp.where(bounce.bounce[:, None], restitution(law, bounce, less, each - 1), 0.0)
