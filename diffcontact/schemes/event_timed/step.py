@@ -281,7 +281,7 @@ class Equations(NamedTuple):
         watch = watch & ((begin.values >= -zero) | (jnp.arange(watch.size) < count))
         way = rate(system, params, q, now.u)
 
-        def between(s, end, seen):
+        def between(s, end, seen, watch):
             # Along the parabola that the smooth motion is to second order.
             bend, zero = end.q - q - s * way, jnp.minimum(now.here.gap, 0.0) - now.limits.gap
             heights = lambda f: system.gap(t + f * s, q + f * s * way + f**2 * bend, params) - zero  # noqa: E731
@@ -292,7 +292,11 @@ class Equations(NamedTuple):
         found = first_event(advance, begin, watch, zero, slow, left, rounding, between, nowhere)
         end, kind, contact = found.arrival, found.index // count, found.index % count
         this, slips = (jnp.arange(count) == contact) & found.found, now.modes == SLIP
-        strike, lets_go, grip = found.found & (kind == CLOSES), this & (kind == LETS_GO), this & (kind == CHANGES_GRIP)
+        strike, grip = found.found & (kind == CLOSES), this & (kind == CHANGES_GRIP)
+        # Loads that vanish together are found at the first of them, and all these contacts let go.
+        none = zero[count : 2 * count] * jnp.finfo(u.dtype).eps ** -0.25
+        vanish = watch[count : 2 * count] & (now.load[:, 0] > none) & (end.load[:, 0] <= none)
+        lets_go = found.found & (kind == LETS_GO) & (this | vanish)
         ended, starts = grip & slips, grip & ~slips
         struck = due.strike & (now.jump.modes != OPEN)
         after = Due(
