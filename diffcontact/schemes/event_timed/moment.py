@@ -104,6 +104,19 @@ class Moment(NamedTuple):
     law: Law
     lasting: Law
 
+    @property
+    def acceleration_of_rounding(self) -> Array:
+        """() accelerations of contacts that are zero to rounding [m/s^2]."""
+        parts = jnp.abs(self.free) + jnp.abs(self.a - self.free)
+        sizes = jnp.max(jnp.abs(self.here.rows) @ parts + jnp.abs(self.bend), initial=0.0)
+        return jnp.finfo(self.a.dtype).eps ** 0.75 * sizes
+
+    @property
+    def opens(self) -> Array:
+        """(c,) contacts whose gaps do not close and are not pulled shut, like those of what has just let go."""
+        pulled = self.here.rows[:, 0] @ self.a + self.bend[:, 0]
+        return (self.speeds[:, 0] >= -self.limits.velocity) & (pulled >= -self.acceleration_of_rounding)
+
 
 # The problems of a moment: all bounce; whose flight is left out; these do not bounce; less restitution,
 # where energy was made; the modes, again with what others' reactions make slow, and without curvature if need be.

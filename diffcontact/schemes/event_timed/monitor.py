@@ -254,7 +254,9 @@ class Monitor:
         struck = (jnp.arange(now.soft.size) == after.contact) & after.strike
         cubic = Cubic.between((place.gap, now.speeds[:, 0]), seen, s)
         hastens = -seen[1] > LEFT_OUT * fast
-        margins = self.margins.judged(place.rows[:, 0], cubic, seen, s, flying, struck, now.limits.gap, hastens)
+        margins = self.margins.judged(
+            place.rows[:, 0], cubic, seen, s, (flying, now.opens), struck, now.limits.gap, hastens
+        )
         truncation = known._replace(surfaces=known.surfaces.plus(belts), blind=known.blind + hidden)
         return replace(self, truncation=truncation, margins=margins)
 
@@ -429,9 +431,7 @@ class Margins(NamedTuple):
         share = (these / nonzero(sums))[:, None] * normals
         return self._replace(error=self.error - (self.error @ share.T) @ pushed)
 
-    def judged(
-        self, normals: Array, cubic: Cubic, end, s, watched: Array, struck: Array, closed, fast: Array
-    ) -> Margins:
+    def judged(self, normals: Array, cubic: Cubic, end, s, watched, struck: Array, closed, fast: Array) -> Margins:
         """Judge the decisions of a piece of s seconds, with the error at its end.
 
         - A contact that is not struck comes closer than the error: it might have been struck.
@@ -441,17 +441,18 @@ class Margins(NamedTuple):
 
         Args:
             cubic: the gaps along the piece; end: gaps (c,) and their velocities there [m, m/s].
-            watched: (c,) contacts that are looked at; struck: (c,) the one that is struck at the end, if any.
+            watched: (c,) contacts that are looked at, and those that open at the beginning.
+            struck: (c,) the one that is struck at the end, if any.
             closed: () a gap below this is closed [m]; fast: (c,) contacts whose order matters.
         """
-        rows, (gap, speed) = jnp.abs(normals), end
+        rows, (gap, speed), (watched, opens) = jnp.abs(normals), end, watched
         sizes, others = jnp.abs(self.error) @ rows.T, watched & ~struck
         places, place, velocity = sizes[:2], sizes[0], sizes[2]
 
         def touches(sigma):
             bottom = (2 * cubic.c2 + 6 * sigma * cubic.c3 > 0) & (sigma > 0) & (sigma < 1)
-            # What begins closed rises first: a dip of its cubic is the cubic's own error.
-            return bottom & (cubic.c0 > closed) & (jnp.abs(cubic.value(sigma)) < SAFE * place)
+            # What begins closed, or opens, rises first: a dip of its cubic is the cubic's own error.
+            return bottom & (cubic.c0 > closed) & ~opens & (jnp.abs(cubic.value(sigma)) < SAFE * place)
 
         grazes = others & jnp.any(jax.vmap(touches)(jnp.stack(cubic.extrema())), axis=0)
         # Where the gap is pressed shut it will be struck in any case.

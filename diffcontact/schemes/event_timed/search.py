@@ -66,28 +66,28 @@ class Cubic(NamedTuple):
 
 
 def first_event(
-    advance: Callable, begin, watch: Array, tolerance: Array, tolerance_rate: Array, left, rounding, before: Callable,
-    nowhere
+    advance: Callable, begin, watch: Array, rises: Array, tolerance: Array, tolerance_rate: Array, left, rounding,
+    before: Callable, nowhere
 ) -> Found:  # fmt: skip
     """The smooth way to its end, or to the first time at which a watched number passes zero.
 
     Args:
         advance: s -> (arrival, `Watched` there).
         begin: `Watched` (m,) at the beginning.
-        watch: (m,) which to look at.
+        watch: (m,) which to look at; rises: (m,) which rise first, so that a dip behind that is their cubic's error.
         tolerance, tolerance_rate: (m,) below what values and rates are zero to rounding.
         left: the end [s]; rounding: () of times.
-        before: (s, arrival, `Watched` there, which to look at) -> () a share of the way where a number is seen to be
-            negative although it is not at the end, else 1; () its index.
+        before: (s, arrival, `Watched` there) -> () a share of the way where a number is seen to be negative although it
+            is not at the end, else 1; () its index.
         nowhere: (arrival, seen) before any motion; only their shapes count.
     """
     values = begin.values
     floor = jnp.where(values <= tolerance, values, 0.0)
 
     def attempt(carry):
-        number, first, _, s, index, found, _, last, high, early, risen, *_ = carry
+        number, _, s, index, found, _, last, high, early, *_ = carry
         arrival, seen = advance(s)
-        f = seen.values
+        f, first = seen.values, number == 0
         # Where another number is negative it passed zero before; what closes together is late together.
         this = jnp.arange(f.size) == index
         overlap = floor - f
@@ -96,34 +96,28 @@ def first_event(
         late = -overlap[index] / jnp.where(slope != 0, slope, -jnp.inf)
         together = overlap + jnp.where(seen.exact, late * seen.rates, 0.0) <= overlap / 8
         astray = early | jnp.any(others & ~together)
-        share, negative = where_wanted(first, lambda: before(s, arrival, seen, watch & ~risen), (jnp.ones_like(s), index))
+        share, negative = where_wanted(first, lambda: before(s, arrival, seen), (jnp.ones_like(s), index))
         # What is still open there is not first, whatever its cubic tells: a gap may have a kink.
         among = jnp.where(first, watch, others | (watch & this & (overlap >= -tolerance)))
         tau, aimed, event = where_wanted(
             first | astray,
-            lambda: first_root(begin, seen, floor, s, among, tolerance, tolerance_rate, risen),
+            lambda: first_root(begin, seen, floor, s, among, tolerance, tolerance_rate, rises),
             (s, index, found),
         )
         early = first & (share < jnp.where(event, tau / jnp.where(s != 0, s, 1.0), 1.0))
         tau, aimed, event = jnp.where(early, share * s, tau), jnp.where(early, negative, aimed), early | event
         anew = first | (astray & event)
+        index, found = jnp.where(anew, aimed, index), jnp.where(first, event, found)
         # The event is before the first place where any number has been seen to be negative.
         high = jnp.where(jnp.any(watch & (overlap > tolerance)), jnp.minimum(high, s), high)
         target = jnp.clip(jnp.where(anew, tau, s - late), 0.0, high)
         close = (jnp.abs(target - s) <= rounding) | (jnp.abs(overlap[index]) <= tolerance[index] / 128)
-        # What does not fall there, nor is below zero, has no event: of what has just let go the dip is its cubic's error.
-        falls = (seen.rates[index] < -tolerance_rate[index]) | (overlap[index] > tolerance[index]) | ~seen.exact[index]
-        again = ~anew & close & found & ~falls & ~risen[index]
-        index, found = jnp.where(anew, aimed, index), jnp.where(first, event, found)
-        done = ~again & (~found | (~anew & close))
-        target, high = jnp.where(again, left, target), jnp.where(again, left, high)
-        risen = risen | (this & again)
-        return number + 1, again, s, target, index, found, done, (s, f), high, early, risen, arrival, seen
+        return number + 1, s, target, index, found, ~found | (~anew & close), (s, f), high, early, arrival, seen
 
     zero, no = jnp.zeros((), jnp.int32), jnp.array(False)
-    start = zero, ~no, left, left, zero, no, no, (jnp.zeros_like(left), values), left, no, watch & no, *nowhere
-    _, _, s, _, index, found, *_, arrival, seen = lax.while_loop(
-        lambda c: ~c[6] & (c[0] < _CANDIDATES), attempt, start
+    start = zero, left, left, zero, no, no, (jnp.zeros_like(left), values), left, no, *nowhere
+    _, s, _, index, found, _, _, _, _, arrival, seen = lax.while_loop(
+        lambda c: ~c[5] & (c[0] < _CANDIDATES), attempt, start
     )
     return Found(s, index, found, arrival, seen)
 
@@ -139,7 +133,7 @@ def _slope(seen, last, s, f, index, begin):
     return jnp.where(seen.exact[index] & (rate < 0), rate, secant)
 
 
-def first_root(begin, seen, floor, s, among, tolerance, tolerance_rate, risen):
+def first_root(begin, seen, floor, s, among, tolerance, tolerance_rate, rises):
     """About when the first of the numbers (m,) passes zero within (0, s], its index, and whether one does.
 
     Along the way each number is the cubic with the values and rates of both ends: exact for flat contacts and constant
@@ -148,11 +142,11 @@ def first_root(begin, seen, floor, s, among, tolerance, tolerance_rate, risen):
 
     Args:
         floor: (m,) what is zero of each number.
-        risen: (m,) numbers that are known to rise first, as those do that start at zero.
+        rises: (m,) numbers that rise first, as those do that start at zero.
     """
     g0, v0, g1 = begin.values, begin.rates, seen.values - floor
     v1 = jnp.where(jnp.isfinite(seen.rates), seen.rates, 0.0)
-    closed = (g0 <= tolerance) | risen
+    closed = g0 <= tolerance
     start = jnp.where(closed, 0.0, g0)
     v0, v1 = jnp.where(seen.exact, s * v0, g1 - start), jnp.where(seen.exact, s * v1, g1 - start)
     c2, c3 = 3 * (g1 - start) - 2 * v0 - v1, 2 * (start - g1) + v0 + v1
@@ -161,8 +155,8 @@ def first_root(begin, seen, floor, s, among, tolerance, tolerance_rate, risen):
     nodes = jnp.stack([jnp.zeros_like(g0), low, high, jnp.ones_like(g0)])
     # The end belongs to the way: a contact that is closed there, and approaching, is an impact now.
     at_end = (g1 < -tolerance) | ((g1 <= tolerance) & (seen.rates < -tolerance_rate) & seen.exact)
-    # What starts at zero rises first. A cubic that tells of a dip behind that, and ends above, is its own error.
-    falls = ~closed | (g1 < -tolerance)
+    # A cubic that tells of a dip of what rises first, and ends above, is its own error.
+    falls = ~(closed | rises) | (g1 < -tolerance)
     below = jnp.stack([(value(low) < -tolerance) & falls, (value(high) < -tolerance) & falls, at_end])
     piece, each = jnp.argmax(below, axis=0), jnp.arange(g0.size)
     low, high = nodes[piece, each], nodes[piece + 1, each]

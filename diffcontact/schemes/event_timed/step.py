@@ -275,21 +275,21 @@ class Equations(NamedTuple):
 
         faster = now.here.rows @ now.a + now.bend
         begin = numbers(now.here.gap, now.speeds, now.load, faster, now.modes, now.direction, now.lasting.mu)
-        watch, zero, slow = watching(now, left > rounding)
+        watch, rises, zero, slow = watching(now, left > rounding)
         # Of contacts whose rows depend on each other another reaction is within the cones where this one is not: no
         # event, and the next step asks again.
         watch = watch & ((begin.values >= -zero) | (jnp.arange(watch.size) < count))
         way = rate(system, params, q, now.u)
 
-        def between(s, end, seen, watch):
+        def between(s, end, seen):
             # Along the parabola that the smooth motion is to second order.
             bend, zero = end.q - q - s * way, jnp.minimum(now.here.gap, 0.0) - now.limits.gap
             heights = lambda f: system.gap(t + f * s, q + f * s * way + f**2 * bend, params) - zero  # noqa: E731
             first, last = ((x.values[:count] - zero, s * x.rates[:count]) for x in (begin, seen))
-            return meeting(heights, first, last, watch[:count])
+            return meeting(heights, first, last, (watch & ~rises)[:count])
 
         nowhere = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(advance, left))
-        found = first_event(advance, begin, watch, zero, slow, left, rounding, between, nowhere)
+        found = first_event(advance, begin, watch, rises, zero, slow, left, rounding, between, nowhere)
         end, kind, contact = found.arrival, found.index // count, found.index % count
         this, slips = (jnp.arange(count) == contact) & found.found, now.modes == SLIP
         strike, grip = found.found & (kind == CLOSES), this & (kind == CHANGES_GRIP)
@@ -331,18 +331,16 @@ def _before(event: Array) -> Array:
 
 
 def watching(now: Moment, lasts) -> tuple[Array, ...]:
-    """Which numbers (3 c,) are watched, and below what they and their rates are zero to rounding."""
+    """Which numbers (3 c,) are watched, which rise first, and below what they and their rates are zero to rounding."""
     limits, slips, closed, mu = now.limits, now.modes == SLIP, now.modes != OPEN, now.lasting.mu
-    zero, eps = jnp.zeros_like(mu), jnp.finfo(mu.dtype).eps ** 0.75
+    zero, no = jnp.zeros_like(mu), closed & ~closed
     lasting = closed & now.regular & lasts
-    forces = jnp.full_like(mu, eps * jnp.max(now.load[:, 0], initial=0.0))
-    parts = jnp.abs(now.free) + jnp.abs(now.a - now.free)
-    sizes = jnp.max(jnp.abs(now.here.rows) @ parts + jnp.abs(now.bend), initial=0.0)
-    values = zero + limits.gap, forces, jnp.where(slips, limits.slip, forces)
-    rates = zero + limits.velocity, zero, jnp.where(slips, eps * sizes, 0.0)
-    kinds = 3 if now.direction.shape[1] else 2
+    forces = jnp.full_like(mu, jnp.finfo(mu.dtype).eps ** 0.75 * jnp.max(now.load[:, 0], initial=0.0))
     watch = ~closed & ~now.falls, lasting, lasting & (mu > 0)
-    return tuple(jnp.concatenate(x[:kinds]) for x in (watch, values, rates))
+    values = zero + limits.gap, forces, jnp.where(slips, limits.slip, forces)
+    rates = zero + limits.velocity, zero, jnp.where(slips, now.acceleration_of_rounding, 0.0)
+    kinds = 3 if now.direction.shape[1] else 2
+    return tuple(jnp.concatenate(x[:kinds]) for x in (watch, (now.opens, no, no), values, rates))
 
 
 def _stepped(equations: Equations, record: bool, *given):
