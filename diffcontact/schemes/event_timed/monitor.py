@@ -255,7 +255,7 @@ class Monitor:
         cubic = Cubic.between((place.gap, now.speeds[:, 0]), seen, s)
         hastens = -seen[1] > LEFT_OUT * fast
         margins = self.margins.judged(
-            place.rows[:, 0], cubic, seen, s, (flying, now.opens), struck, now.limits.gap, hastens
+            place.rows[:, 0], cubic, seen, s, flying, now.opens, struck, now.limits.gap, hastens
         )
         truncation = known._replace(surfaces=known.surfaces.plus(belts), blind=known.blind + hidden)
         return replace(self, truncation=truncation, margins=margins)
@@ -431,7 +431,9 @@ class Margins(NamedTuple):
         share = (these / nonzero(sums))[:, None] * normals
         return self._replace(error=self.error - (self.error @ share.T) @ pushed)
 
-    def judged(self, normals: Array, cubic: Cubic, end, s, watched, struck: Array, closed, fast: Array) -> Margins:
+    def judged(
+        self, normals: Array, cubic: Cubic, end, s, watched: Array, opens: Array, struck: Array, closed, fast: Array
+    ) -> Margins:
         """Judge the decisions of a piece of s seconds, with the error at its end.
 
         - A contact that is not struck comes closer than the error: it might have been struck.
@@ -441,11 +443,11 @@ class Margins(NamedTuple):
 
         Args:
             cubic: the gaps along the piece; end: gaps (c,) and their velocities there [m, m/s].
-            watched: (c,) contacts that are looked at, and those that open at the beginning.
+            watched: (c,) contacts that are looked at; opens: (c,) those that open at the beginning.
             struck: (c,) the one that is struck at the end, if any.
             closed: () a gap below this is closed [m]; fast: (c,) contacts whose order matters.
         """
-        rows, (gap, speed), (watched, opens) = jnp.abs(normals), end, watched
+        rows, (gap, speed) = jnp.abs(normals), end
         sizes, others = jnp.abs(self.error) @ rows.T, watched & ~struck
         places, place, velocity = sizes[:2], sizes[0], sizes[2]
 

@@ -18,7 +18,7 @@ CARRIED = Margins(np.outer([1e-4, 0.0, 1e-3, 0.0], np.ones(2)), np.array(False))
 def doubtful(begin, end, hit):
     """Of a second from one state of all contacts to another."""
     piece = Cubic.between(begin, end, 1.0)
-    return CARRIED.judged(NORMALS, piece, end, 1.0, np.ones(3, bool), hit, 1e-12, hit).doubtful
+    return CARRIED.judged(NORMALS, piece, end, 1.0, np.ones(3, bool), np.zeros(3, bool), hit, 1e-12, hit).doubtful
 
 
 @pytest.mark.parametrize(
