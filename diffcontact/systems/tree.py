@@ -131,7 +131,7 @@ class Tree:
             transform = transform.at[self.turning].set(self._turned(q))
         parent = self.parent
         while parent.any():
-            # Not by `dot`: XLA 0.10 does not compile that product under two vmaps, or aborts.
+            # Not by `dot`: jaxlib 0.10 does not compile that product under two vmaps, or aborts.
             transform = jnp.sum(transform[parent][..., None] * transform[:, None], axis=2)
             parent = parent[parent]
         return Frames(transform)
