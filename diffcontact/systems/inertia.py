@@ -38,9 +38,10 @@ def log_cholesky(mass: np.ndarray, inertia: np.ndarray, centre: np.ndarray, name
         ValueError: an inertia is that of no solid body, or of a rod or a disc without thickness.
 
     Example:
+        >>> import jax
         >>> ball = np.array([2.0]), 0.1 * np.eye(3)[None], np.array([[0.0, 0.0, 0.3]])
         >>> theta = log_cholesky(*ball, ["ball"])
-        >>> theta.shape, all(np.allclose(*pair) for pair in zip(ball, solid(jnp.asarray(theta)), strict=True))
+        >>> theta.shape, all(np.allclose(*pair) for pair in zip(ball, jax.jit(solid)(theta), strict=True))
         ((1, 10), True)
     """
     found = np.zeros((len(mass), 10))

@@ -142,12 +142,12 @@ class Mechanism(System):
             ValueError: none of these has the name; a joint that is neither a hinge nor a slide; another kind of sensor.
 
         Example:
-            >>> import numpy as np, diffcontact as dc
+            >>> import jax, numpy as np, diffcontact as dc
             >>> rod = dc.systems.mechanism('''<mujoco><worldbody><body name="rod">
             ...     <joint name="hinge" axis="0 1 0"/><geom size=".1" pos="0 0 -1"/><site name="tip" pos="0 0 -2"/>
             ... </body></worldbody></mujoco>''')
             >>> seen, run = rod.observe("hinge", "tip"), dc.simulate(rod, {}, [0.0], [0.0], np.linspace(0.0, 1.0, 3))
-            >>> seen.channels, np.asarray(seen(run, {}))[-1].round(3).tolist()
+            >>> seen.channels, np.asarray(jax.jit(seen)(run, {}))[-1].round(3).tolist()
             (('hinge', 'tip x', 'tip y', 'tip z'), [0.0, 0.0, 0.0, -2.0])
         """
         return Observed.of(self, self.model, names)
@@ -198,7 +198,7 @@ class Mechanism(System):
         }
         given |= {name: value for name, value in self.model.defaults.items() if name not in params}
         if "log_cholesky" in params:
-            own = _inertial(self.model, params, jnp.zeros(()).dtype, along="body")
+            own = jax.jit(lambda params: _inertial(self.model, params, jnp.zeros(()).dtype, along="body"))(params)
             given |= dict(zip(("mass", "tensor", "centre"), (np.asarray(x, float) for x in own), strict=True))
         for name, value in (("speed", speed), ("tolerance", tolerance)):
             if not value > 0:

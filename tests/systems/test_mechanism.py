@@ -548,8 +548,12 @@ def test_tendons_have_stops_where_mujoco_has_limits():
     assert system.names["contacts"] == ("pulley low", "pulley high", "stop low", "stop high")
     assert system.defaults["stop_restitution"].tolist() == [0.4, 0.0]
     q, u = state(system)
-    ends = [np.asarray(system.advance(q, u, s, {})) for s in (-h, 0.0, h)]
-    gaps, rows = jax.jit(jax.vmap(lambda q: (system.gap(0.0, q, {}), system.rows(0.0, q, {}))))(np.stack(ends))
+
+    def at(s):
+        there = system.advance(q, u, s, {})
+        return system.gap(0.0, there, {}), system.rows(0.0, there, {})
+
+    gaps, rows = jax.jit(jax.vmap(at))(np.array([-h, 0.0, h]))
     d.qpos[:] = q
     mujoco.mj_forward(m, d)
     _, length, turn = d.ten_length
