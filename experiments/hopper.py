@@ -4,7 +4,8 @@
 # A trunk of 1 kg on a boom, which keeps it upright, and a leg on a hinge, 0.3 m long, that lengthens. Two servos turn
 # and lengthen the leg. Their 18 set points, piecewise linear in time, are optimised by Adam through lift-off, flight
 # and an inelastic landing with friction, so that after 1 s the foot stands at 0.5 m and the trunk has been 0.2 m
-# higher half-way. Then the foot of a thousand copies meets floors of other friction, drawn from 0.3 to 1.
+# higher half-way. Then the foot of a thousand copies meets floors of other friction, drawn from 0.3 to 1, which takes
+# some minutes more.
 #
 # Found, in processor time of a busy machine:
 #
