@@ -12,10 +12,10 @@
 # 21.7 +- 21.4 for MuJoCo, each with contact parameters that were fitted for it, on 550 tosses of which these are 143.
 # These are figures as later projects quote them, who take them for such means over samples; the paper was not at hand.
 #
-# Found on 48 of them (every third), with Poisson's restitution, each by what the others say: 11.2 +- 6.0 % of the side,
-# 13.8 +- 18.4 degrees, by e = 0.2 and mu = 0.18; 85 % of these predictions have status 0, others are TOO_COARSE. The
-# distance is least near mu = 0.18 for every e, and hardly depends on e (11.2 % for 0.2, 12.1 % for 0.06; larger e were
-# not tried then). With mu = 0.21 it is 21 %: the friction of slides by hand, 0.22, does not predict these tosses.
+# Found on 48 of them (every third), with Poisson's restitution, each by what the others say: 11.1 +- 6.7 % of the side,
+# 13.7 +- 17.6 degrees, by e = 0.3 and mu = 0.18; 92 % of these predictions have status 0, others are TOO_COARSE. The
+# distance is least near mu = 0.18 for every e, and hardly depends on e (11.1 % for 0.3, 12.2 % for 0.06; larger e were
+# not tried). With mu = 0.21 it is 20 to 23 %: the friction of slides by hand, 0.22, does not predict these tosses.
 #
 #     python experiments/cube.py [FILE] [--every N] [--csv TOSSES] [--smoke]
 #
